@@ -1,0 +1,159 @@
+// What workers and servers say to each other about parameters, as plain structs: server/store and worker/train see only
+// these, whether the message crossed a wire (proto/wire/*_codec) or was a function call (`shoal train`).
+// Spans and pointers borrow: they must stay valid until the call's callback has run.
+#ifndef SHOAL_PROTO_WIRE_PARAMETER_MESSAGES_H_
+#define SHOAL_PROTO_WIRE_PARAMETER_MESSAGES_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace shoal {
+
+// Watermark of a partition that has the split in its done set.
+inline constexpr uint64_t kSplitDone = std::numeric_limits<uint64_t>::max();
+
+// Who speaks, about which job, with which view of the cluster.
+struct RequestHeader {
+  uint64_t job = 0;
+  uint64_t run = 0;
+  uint64_t map_version = 0;
+  // The lane's id: unique in the job and only growing, so it is its own incarnation. 0: outside the live set
+  // (evaluation, prediction), read-only pulls only.
+  uint64_t lane = 0;
+};
+
+// What the server thinks of the request as a whole.
+enum class RequestOutcome : uint8_t {
+  kOk = 0,
+  kStaleMap = 1,  // wrong owner of a partition: nothing done; refresh the map and try again
+  kFenced = 2,    // older run, removed lane or older lease: nothing done; drop the lease
+};
+
+// What a partition answers to a push (SEMANTICS section 1; the first matching row wins).
+enum class PushOutcome : uint8_t {
+  kAccepted = 0,
+  kDuplicate = 1,   // counts as success
+  kFenced = 2,      // lease id older than seen: drop the lease
+  kStaleMap = 3,    // not the owner
+  kMisaligned = 4,  // begin < watermark < end: recompute [begin, watermark) and [watermark, end)
+  kOutOfOrder = 5,  // begin > watermark: recompute from the watermark
+};
+
+// Takes a split: raises the lease id that each partition of this server has seen and reads the watermarks. Idempotent.
+struct OpenSplitRequest {
+  RequestHeader header;
+  uint64_t pass = 0;
+  uint64_t split = 0;
+  uint64_t lease = 0;
+  uint32_t logical_lane = 0;  // bsp only
+};
+
+struct OpenSplitReply {
+  RequestOutcome outcome = RequestOutcome::kOk;
+  uint64_t map_version = 0;
+  // The distinct watermarks of the server's partitions, ascending; kSplitDone for those that are done.
+  std::vector<uint64_t> watermarks;
+  // ssp, asp: the slowest live clock before this lane joined (0 when there is none).
+  uint64_t slowest_clock = 0;
+  // bsp: rounds applied here; and whether this logical lane's contribution to the next round is held here.
+  uint64_t rounds_applied = 0;
+  bool contribution_held = false;
+};
+
+// One group of keys (KeyGroup) as far as one server is concerned: keys grouped by partition.
+struct PullGroup {
+  absl::Span<const uint64_t> keys;
+  absl::Span<const uint32_t> counts;   // keys by entry of `partitions`
+  absl::Span<const uint32_t> tables;   // whose rows are wanted
+};
+
+// Reads rows. Never changes state besides the clocks of the gate. Idempotent.
+struct PullRequest {
+  RequestHeader header;
+  bool read_only = false;     // no gate
+  // ssp, asp: the lane's batch index that these rows are for, and how many batches it has finished.
+  uint64_t batch = 0;
+  uint64_t finished = 0;
+  // bsp: the round that these rows are for, and (has_mark) mark(round - 1): every server has acknowledged the push.
+  uint32_t logical_lane = 0;
+  uint64_t round = 0;
+  bool has_mark = false;
+  absl::Span<const uint32_t> partitions;  // ascending, all owned by the server as far as the sender knows
+  std::vector<PullGroup> groups;
+  bool dense = true;          // also all dense blocks of `partitions`
+};
+
+struct PullReply {
+  RequestOutcome outcome = RequestOutcome::kOk;
+  uint64_t map_version = 0;
+  uint64_t slowest_clock = 0;  // of the live lanes when the gate opened
+  uint64_t pushes_applied = 0; // counter of the server; comes back with the push
+  // Destinations, set by the caller before the call: by group, by table of the group, |keys| x dim floats ...
+  std::vector<std::vector<float*>> rows;
+  // ... and the dense blocks of `partitions`: in order of partition, then of block (DenseLayout). May be null if empty.
+  float* dense = nullptr;
+};
+
+struct PushGroup {
+  absl::Span<const uint64_t> keys;     // unique
+  absl::Span<const uint32_t> counts;   // keys by entry of `partitions`
+  absl::Span<const uint32_t> tables;
+  std::vector<const float*> gradients; // by table: |keys| x dim sums over the batch
+  absl::Span<const uint32_t> occurrences;  // by key: how often it occurred in the batch (admission)
+};
+
+// Applies one batch's gradients to the partitions listed. Safe to repeat: a repeat answers kDuplicate.
+struct PushRequest {
+  RequestHeader header;
+  uint64_t pass = 0;
+  uint64_t split = 0;
+  uint64_t lease = 0;
+  uint64_t begin = 0;           // record numbers [begin, end)
+  uint64_t end = 0;
+  bool end_of_split = false;
+  uint64_t examples = 0;        // good records among them
+  uint32_t logical_lane = 0;    // bsp only
+  uint64_t round = 0;           // bsp only
+  // Partitions covered, touched or not, ascending. Each partition's contribution lies whole in one message.
+  absl::Span<const uint32_t> partitions;
+  std::vector<PushGroup> groups;
+  // Dense gradients of the blocks of `partitions` in DenseLayout order; empty when the push carries none.
+  absl::Span<const float> dense;
+};
+
+struct PartitionAnswer {
+  uint32_t partition = 0;
+  PushOutcome outcome = PushOutcome::kAccepted;
+  uint64_t watermark = 0;
+};
+
+struct PushReply {
+  RequestOutcome outcome = RequestOutcome::kOk;
+  uint64_t map_version = 0;
+  uint64_t pushes_applied = 0;               // before this one
+  uint64_t refused_rows = 0;                 // by guard, admission or memory
+  std::vector<PartitionAnswer> exceptions;   // partitions that did not answer kAccepted
+};
+
+// bsp: tells that every server acknowledged this logical lane's push for `round`; `last`: the lane has no further
+// rounds (round is then its number of rounds minus one, or has_round is false when it never had one). Idempotent.
+struct MarkRequest {
+  RequestHeader header;
+  uint64_t lease = 0;
+  uint32_t logical_lane = 0;
+  bool has_round = true;
+  uint64_t round = 0;
+  bool last = false;
+};
+
+struct MarkReply {
+  RequestOutcome outcome = RequestOutcome::kOk;
+  uint64_t map_version = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROTO_WIRE_PARAMETER_MESSAGES_H_

@@ -1,0 +1,47 @@
+// Checkpoints on disk (docs/checkpoint-format.md): a directory of parts plus a manifest.
+#ifndef SHOAL_SERVER_CHECKPOINT_CHECKPOINT_H_
+#define SHOAL_SERVER_CHECKPOINT_CHECKPOINT_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "proto/checkpoint.pb.h"
+
+namespace shoal {
+
+// Checks that `dir` can be written: makes it if absent, writes, fsyncs and removes a small file.
+absl::Status CheckWritable(const std::string& dir);
+
+// Second half of a checkpoint: writes the manifest into <dir>/<name>.tmp, fsyncs files and directories, renames to
+// <dir>/<name>, then removes all but the newest `keep` complete checkpoints (by sequence). Returns the directory.
+absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::string& name, const Manifest& manifest,
+                                             uint32_t keep);
+
+// Reads and checks the manifest of one checkpoint directory; `path` may also be a directory of checkpoints, whose
+// newest complete one is taken (its directory is returned through *resolved).
+absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved);
+// All complete checkpoints of a directory, oldest first: (directory, manifest).
+absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(const std::string& dir);
+// Every part is there, has its size and checksum, and parses; rows and digests add up to the manifest's. All problems
+// are named in one status.
+absl::Status VerifyCheckpoint(const std::string& dir);
+
+// One row of a sparse table (dense = false) or one dense block (key = block index, offset in the tensor).
+struct CheckpointRow {
+  absl::string_view table;
+  bool dense = false;
+  uint64_t key = 0;
+  uint64_t offset = 0;                  // dense: of the block in its tensor
+  absl::Span<const float> weights;
+  absl::Span<const float> state;        // of the optimizer
+};
+// Visits all rows of all parts (for tools).
+absl::Status VisitRows(const std::string& dir, const std::function<void(const CheckpointRow&)>& visit);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_CHECKPOINT_CHECKPOINT_H_

@@ -1,0 +1,80 @@
+// The core of a server: the partitions of all jobs that it owns, behind plain calls. server/rpc puts it on the network,
+// local/ calls it directly.
+#ifndef SHOAL_SERVER_PARAMETER_SERVER_H_
+#define SHOAL_SERVER_PARAMETER_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/clock.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/scheduler.pb.h"
+#include "proto/wire/dense_layout.h"
+#include "proto/wire/parameter_messages.h"
+
+namespace shoal {
+
+struct ParameterServerOptions {
+  std::string name;                      // for file names of checkpoint parts and messages
+  const Clock* clock = &Clock::Steady();
+};
+
+// What a pull's destinations must hold, in floats.
+struct PullSizes {
+  std::vector<std::vector<uint64_t>> rows;  // by group, by table of the group
+  uint64_t dense = 0;
+};
+
+// Thread-safe. Calls of the data plane (OpenSplit, Pull, Push, Mark) never block on anything but short locks; a pull
+// that may not start yet is parked without a thread and answered by the call that opens its gate.
+class ParameterServer {
+ public:
+  using Done = std::function<void(absl::Status)>;
+
+  explicit ParameterServer(ParameterServerOptions options);
+  ~ParameterServer();  // answers parked pulls with CANCELLED
+
+  // --- Jobs and membership, told by the scheduler ---
+  // Makes the job's tables for the partitions that `view` gives to process `self`; restore_from: loads them from that
+  // checkpoint directory (any number of servers wrote it). ALREADY_EXISTS is OK for the same run.
+  absl::Status PrepareJob(const JobConfig& config, const JobView& view, uint64_t self,
+                          const std::string& restore_from);
+  // Takes over a newer map version and live set; older ones are ignored. Opens gates that waited for removed lanes.
+  void UpdateView(const JobView& view);
+  // Forgets the job; parked pulls get CANCELLED. OK when there is no such job.
+  void DropJob(uint64_t job);
+
+  // --- Data plane. NOT_FOUND: no such job here; INVALID_ARGUMENT: names the field, the value and the bound. ---
+  void OpenSplit(const OpenSplitRequest* request, OpenSplitReply* reply, Done done);
+  absl::StatusOr<PullSizes> SizePull(const PullRequest& request) const;
+  // Destinations in *reply must have the sizes of SizePull. DEADLINE_EXCEEDED when still parked after `timeout`
+  // (checked by Tick).
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done);
+  void Push(const PushRequest* request, PushReply* reply, Done done);
+  void Mark(const MarkRequest* request, MarkReply* reply, Done done);
+  // Fails parked pulls whose deadline has passed. Called about every 100 ms by the owner.
+  void Tick();
+
+  // --- Tasks ---
+  absl::StatusOr<std::vector<PartitionDone>> ReportDone(uint64_t job) const;
+  // Writes this server's part into <dir>/<name>.tmp/ (made if absent). bsp with cut_at_round: waits (bounded by
+  // `timeout`) until exactly cut_round rounds are applied, and holds the next round back until the copy is made.
+  absl::StatusOr<PartInfo> WritePart(uint64_t job, const CheckpointTask& task, absl::Duration timeout);
+  absl::StatusOr<std::vector<TableDigest>> Digest(uint64_t job) const;
+  ServerJobReport Report(uint64_t job) const;
+  std::vector<uint64_t> Jobs() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_PARAMETER_SERVER_H_
