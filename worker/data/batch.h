@@ -18,18 +18,18 @@ struct SlotColumn {
 // A record that could not be parsed: it keeps its number and contributes nothing.
 struct BadRecord {
   std::string file;
-  uint64_t offset = 0;   // byte offset of its first byte in the decompressed file
-  std::string message;   // names file, line, offset, field, value and what would have been right
+  uint64_t offset = 0;  // byte offset of its first byte in the decompressed file
+  std::string message;  // names file, line, offset, field, value and what would have been right
 };
 
 // Records [begin, end) of one split. `rows` counts the good ones among them; all columns have `rows` rows.
 // Reused between batches: Clear() keeps the capacity.
 struct Batch {
   uint64_t pass = 0;
-  uint64_t split = 0;            // position in the pass's order
-  uint64_t begin = 0;            // record numbers in the split, after shuffling
+  uint64_t split = 0;  // position in the pass's order
+  uint64_t begin = 0;  // record numbers in the split, after shuffling
   uint64_t end = 0;
-  bool end_of_split = false;     // no record follows
+  bool end_of_split = false;  // no record follows
 
   uint32_t rows = 0;
   std::vector<uint64_t> records;  // rows entries: record number in the split (the coordinate of dropout)
@@ -42,8 +42,8 @@ struct Batch {
   std::vector<uint32_t> label_offsets;  // rows + 1 entries
   std::vector<uint32_t> label_ids;
 
-  std::vector<std::string> ids;   // rows entries when ids were asked for, else empty
-  std::vector<BadRecord> bad;     // records of [begin, end) that are not among the rows
+  std::vector<std::string> ids;  // rows entries when ids were asked for, else empty
+  std::vector<BadRecord> bad;    // records of [begin, end) that are not among the rows
 
   void Clear() {
     pass = split = begin = end = 0;

@@ -15,8 +15,9 @@ namespace shoal {
 
 enum class InputKind { kTrain, kEval };
 
-// Looks at the files: expands globs, decompresses, counts, cuts into splits (data.split_bytes; `rows` ranges become byte
-// ranges; csv boundaries are moved to true record starts, one scan). Paths must be absolute. Fails with file and reason.
+// Looks at the files: expands globs, decompresses, counts, cuts into splits (data.split_bytes; `rows` ranges become
+// byte ranges; csv boundaries are moved to true record starts, one scan). Paths must be absolute. Fails with file and
+// reason.
 absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind);
 
 // Names of dense values and slots, and the kind of label. Needs the plan because some of it stands in the files (csv

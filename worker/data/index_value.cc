@@ -1,0 +1,85 @@
+#include "worker/data/index_value.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/hash.h"
+#include "worker/data/text.h"
+
+namespace shoal {
+namespace {
+
+bool IsDigits(absl::string_view text) {
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+  }
+  return !text.empty();
+}
+
+absl::string_view WithoutLeadingZeros(absl::string_view digits) {
+  while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
+  return digits;
+}
+
+}  // namespace
+
+IndexValueParser::IndexValueParser(const Limits& limits) : limits_(limits), slot_seed_(SlotSeed(kIndexSlot)) {}
+
+bool IndexValueParser::ParseOne(absl::string_view token, Batch* batch, Problem* problem) {
+  const size_t colon = token.find(':');
+  if (colon == absl::string_view::npos) return Bad(problem, "feature", token, "index:value");
+  const absl::string_view digits = token.substr(0, colon);
+  const absl::string_view number = token.substr(colon + 1);
+  if (!IsDigits(digits)) {
+    if (limits_.skip_qid && digits == "qid") return true;
+    return Bad(problem, "index", digits, "an integer of digits only, as in index:value");
+  }
+  const absl::string_view index = WithoutLeadingZeros(digits);
+  if (limits_.one_based && index == "0") return Bad(problem, "index", digits, "at least 1 (format.libsvm.one_based)");
+  if (limits_.index_limit != 0) {
+    uint64_t value;
+    if (!ParseUnsigned(index, &value) || value >= limits_.index_limit) {
+      return Bad(problem, "index", digits, absl::StrCat("less than ", limits_.index_limit, ", as the header says"));
+    }
+  }
+  float weight;
+  if (!ParseFiniteFloat(number, &weight)) {
+    const bool another = number.find(':') != absl::string_view::npos;
+    return Bad(problem, absl::StrCat("value of index ", absl::string_view(Quoted(index))), number,
+               another ? "one finite number (field:index:value of libffm is not index:value)" : "a finite number");
+  }
+  if (index.size() < previous_.size() || (index.size() == previous_.size() && index <= previous_)) ascending_ = false;
+  previous_ = index;
+  batch->slots[0].keys.push_back(FeatureKey(slot_seed_, index));
+  batch->slots[0].weights.push_back(weight);
+  return true;
+}
+
+bool IndexValueParser::CheckDistinct(absl::string_view features, const SlotColumn& column, size_t first,
+                                     Problem* problem) {
+  sorted_.assign(column.keys.begin() + first, column.keys.end());
+  std::sort(sorted_.begin(), sorted_.end());
+  const auto twice = std::adjacent_find(sorted_.begin(), sorted_.end());
+  if (twice == sorted_.end()) return true;
+  absl::string_view token;
+  while (!(token = NextToken(&features)).empty()) {
+    const absl::string_view index = WithoutLeadingZeros(token.substr(0, token.find(':')));
+    if (FeatureKey(slot_seed_, index) == *twice) break;
+  }
+  return Bad(problem, "index", token.substr(0, token.find(':')), "each index at most once in a row");
+}
+
+bool IndexValueParser::Parse(absl::string_view features, Batch* batch, Problem* problem) {
+  const size_t first = batch->slots[0].keys.size();
+  previous_ = {};
+  ascending_ = true;
+  absl::string_view rest = features;
+  absl::string_view token;
+  while (!(token = NextToken(&rest)).empty()) {
+    if (!ParseOne(token, batch, problem)) return false;
+  }
+  return ascending_ || CheckDistinct(features, batch->slots[0], first, problem);
+}
+
+}  // namespace shoal

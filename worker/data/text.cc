@@ -1,0 +1,83 @@
+#include "worker/data/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+// "+5" is accepted, "+-5" and "+" are not.
+absl::string_view DropPlus(absl::string_view text) {
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+template <typename Number>
+bool ParseWhole(absl::string_view text, Number* value) {
+  text = DropPlus(text);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+}  // namespace
+
+bool ParseNumber(absl::string_view text, double* value) {
+  // Most values in libsvm files are "1".
+  if (text.size() == 1 && text[0] >= '0' && text[0] <= '9') {
+    *value = text[0] - '0';
+    return true;
+  }
+  text = DropPlus(text);
+  if (text.empty()) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) return false;
+  if (error == std::errc::result_out_of_range) *value = std::strtod(std::string(text).c_str(), nullptr);
+  return true;
+}
+
+bool ParseFiniteFloat(absl::string_view text, float* value) {
+  double number;
+  if (!ParseNumber(text, &number)) return false;
+  *value = static_cast<float>(number);
+  return std::isfinite(*value);
+}
+
+bool ParseInteger(absl::string_view text, int64_t* value) { return ParseWhole(text, value); }
+bool ParseUnsigned(absl::string_view text, uint64_t* value) { return ParseWhole(text, value); }
+
+std::string Quoted(absl::string_view value) {
+  constexpr size_t kMaxBytes = 64;  // a message is read by a person
+  std::string text = absl::CHexEscape(value.substr(0, kMaxBytes));
+  return absl::StrCat("\"", text, value.size() > kMaxBytes ? "...\"" : "\"");
+}
+
+std::string Nearest(absl::string_view name, const std::vector<std::string>& names) {
+  std::string best;
+  size_t best_distance = 0;
+  for (const std::string& candidate : names) {
+    std::vector<size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 0; i < name.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i + 1;
+      for (size_t j = 0; j < candidate.size(); ++j) {
+        const size_t substitution = diagonal + (name[i] != candidate[j]);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({substitution, row[j] + 1, row[j + 1] + 1});
+      }
+    }
+    if (best.empty() || row.back() < best_distance) {
+      best = candidate;
+      best_distance = row.back();
+    }
+  }
+  return best;
+}
+
+}  // namespace shoal
