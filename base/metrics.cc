@@ -1,0 +1,149 @@
+#include "base/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace shoal {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// logit(1 - 2^-24), the float nearest to 1, is 16.6; logit(1e-7) is -16.1, below any base rate worth ranking.
+constexpr double kMaxLogit = 16;
+
+int BinOf(float probability) {
+  const double p = probability;
+  if (!(p > 0)) return 0;
+  if (!(p < 1)) return AucHistogram::kBins - 1;
+  const double logit = std::log(p / (1 - p));
+  const double bin = std::floor((logit + kMaxLogit) * (AucHistogram::kBins / (2 * kMaxLogit)));
+  return static_cast<int>(std::clamp(bin, 0.0, AucHistogram::kBins - 1.0));
+}
+
+// Adds up a ranking from the lowest score to the highest, a group of equal scores at a time.
+class AucSum {
+ public:
+  void AddGroup(double negatives, double positives) {
+    below_ += positives * (negatives_ + negatives / 2);
+    negatives_ += negatives;
+    positives_ += positives;
+  }
+  double Value() const { return positives_ == 0 || negatives_ == 0 ? kNan : below_ / positives_ / negatives_; }
+
+ private:
+  double below_ = 0;  // pairs in the right order
+  double negatives_ = 0, positives_ = 0;
+};
+
+double Entropy(double rate) { return -rate * std::log(rate) - (1 - rate) * std::log1p(-rate); }
+
+}  // namespace
+
+void AucHistogram::Allocate() {
+  for (std::vector<uint64_t>& counts : counts_) {
+    if (counts.empty()) counts.assign(kBins, 0);
+  }
+}
+
+void AucHistogram::Add(float probability, bool positive) {
+  if (std::isnan(probability)) {
+    ++nan_count_;
+    return;
+  }
+  Allocate();
+  ++counts_[positive][BinOf(probability)];
+  ++(positive ? positives_ : negatives_);
+}
+
+void AucHistogram::Merge(const AucHistogram& other) {
+  nan_count_ += other.nan_count_;
+  if (other.counts_[0].empty()) return;
+  Allocate();
+  for (int c = 0; c < 2; ++c) {
+    for (int b = 0; b < kBins; ++b) counts_[c][b] += other.counts_[c][b];
+  }
+  positives_ += other.positives_;
+  negatives_ += other.negatives_;
+}
+
+double AucHistogram::Auc() const {
+  AucSum sum;
+  for (size_t b = 0; b < counts_[0].size(); ++b) {
+    sum.AddGroup(static_cast<double>(counts_[0][b]), static_cast<double>(counts_[1][b]));
+  }
+  return sum.Value();
+}
+
+std::vector<AucHistogram::Bin> AucHistogram::NonEmptyBins() const {
+  std::vector<Bin> bins;
+  for (size_t b = 0; b < counts_[0].size(); ++b) {
+    if (counts_[0][b] + counts_[1][b] == 0) continue;
+    bins.push_back({static_cast<uint32_t>(b), counts_[0][b], counts_[1][b]});
+  }
+  return bins;
+}
+
+bool AucHistogram::AddBin(const Bin& bin) {
+  if (bin.bin >= static_cast<uint32_t>(kBins)) return false;
+  Allocate();
+  counts_[0][bin.bin] += bin.negatives;
+  counts_[1][bin.bin] += bin.positives;
+  negatives_ += bin.negatives;
+  positives_ += bin.positives;
+  return true;
+}
+
+double ExactAuc(std::vector<std::pair<float, bool>> scored) {
+  // NaN cannot be ranked (and would break the order that sort needs).
+  scored.erase(std::remove_if(scored.begin(), scored.end(), [](const auto& s) { return std::isnan(s.first); }),
+               scored.end());
+  std::sort(scored.begin(), scored.end());
+  AucSum sum;
+  for (size_t i = 0; i < scored.size();) {
+    uint64_t of_class[2] = {0, 0};
+    const float score = scored[i].first;
+    for (; i < scored.size() && scored[i].first == score; ++i) ++of_class[scored[i].second];
+    sum.AddGroup(static_cast<double>(of_class[0]), static_cast<double>(of_class[1]));
+  }
+  return sum.Value();
+}
+
+void MetricSums::Merge(const MetricSums& other) {
+  examples += other.examples;
+  loss += other.loss;
+  label += other.label;
+  prediction += other.prediction;
+  squared_error += other.squared_error;
+  correct += other.correct;
+  classified += other.classified;
+  for (int k = 0; k < 3; ++k) precision_at[k] += other.precision_at[k];
+  ranked += other.ranked;
+  auc.Merge(other.auc);
+  scored.insert(scored.end(), other.scored.begin(), other.scored.end());
+}
+
+MetricValues Summarize(const MetricSums& sums) {
+  MetricValues values{sums.examples, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan};
+  const double examples = static_cast<double>(sums.examples);
+  const bool binary = sums.auc.positives() + sums.auc.negatives() + sums.auc.nan_count() > 0;
+  const bool regression = sums.examples > 0 && !binary && sums.classified == 0 && sums.ranked == 0;
+  if (sums.examples > 0 && !regression) values.logloss = sums.loss / examples;
+  if (sums.classified > 0) values.accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.classified);
+  if (binary) {
+    values.auc = sums.scored.empty() ? sums.auc.Auc() : ExactAuc(sums.scored);
+    const double rate = sums.label / examples;
+    if (rate > 0 && rate < 1) values.ne = values.logloss / Entropy(rate);
+  }
+  if ((binary || regression) && sums.label != 0) values.calibration = sums.prediction / sums.label;
+  if (regression) values.rmse = std::sqrt(sums.squared_error / examples);
+  if (sums.ranked > 0) {
+    const double ranked = static_cast<double>(sums.ranked);
+    values.precision_at_1 = sums.precision_at[0] / ranked;
+    values.precision_at_3 = sums.precision_at[1] / ranked;
+    values.precision_at_5 = sums.precision_at[2] / ranked;
+  }
+  return values;
+}
+
+}  // namespace shoal

@@ -1,0 +1,26 @@
+// Embedding bags: the pooled rows of one slot, and the segment sum that is their gradient.
+#ifndef SHOAL_KERNELS_CPU_POOLING_H_
+#define SHOAL_KERNELS_CPU_POOLING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shoal::cpu {
+
+// For bag r the rows index[offsets[r]] .. index[offsets[r + 1] - 1] of a table, each times its weight. Borrowed.
+struct Bags {
+  size_t count = 0;
+  const uint32_t* offsets = nullptr;  // count + 1
+  const uint32_t* index = nullptr;    // row of the table, by occurrence
+  const float* weights = nullptr;     // by occurrence; nullptr: all 1
+  bool mean = false;                  // the sum is divided by the number of keys of the bag
+};
+
+// out[r * stride + d] += pooled value d of bag r. An empty bag adds nothing.
+void PoolBags(const Bags& bags, const float* table, size_t dim, size_t stride, float* out);
+// table_gradient[index] += weight * gradient[r * stride + d], in the order of occurrences.
+void PoolBagsGradient(const Bags& bags, const float* gradient, size_t dim, size_t stride, float* table_gradient);
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_KERNELS_CPU_POOLING_H_

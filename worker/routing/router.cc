@@ -1,0 +1,87 @@
+#include "worker/routing/router.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/random.h"
+
+namespace shoal {
+
+Router::Router(std::vector<uint32_t> slots, uint32_t partitions) : slots_(std::move(slots)), partitions_(partitions) {
+  SHOAL_CHECK(partitions_ > 0);
+}
+
+void Router::Route(const Batch& batch, KeyGroup* group) {
+  size_t occurrences = 0;
+  for (uint32_t slot : slots_) occurrences += batch.slots[slot].keys.size();
+  SHOAL_CHECK(occurrences < std::numeric_limits<uint32_t>::max());
+  PrepareTable(occurrences);
+  unique_.clear();
+  group->inverse.resize(batch.slots.size());
+  for (std::vector<uint32_t>& inverse : group->inverse) inverse.clear();
+  for (uint32_t slot : slots_) {
+    const std::vector<uint64_t>& keys = batch.slots[slot].keys;
+    std::vector<uint32_t>& inverse = group->inverse[slot];
+    inverse.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) inverse[i] = FindOrInsert(keys[i]);
+  }
+  SortByPartition(group);
+  for (uint32_t slot : slots_) {
+    for (uint32_t& id : group->inverse[slot]) id = position_of_[id];
+  }
+}
+
+void Router::PrepareTable(size_t occurrences) {
+  // An old stamp must never look current: start afresh when the counter comes round.
+  if (++stamp_ == 0) {
+    std::fill(cells_.begin(), cells_.end(), Cell{0, 0, 0});
+    stamp_ = 1;
+  }
+  if (2 * occurrences <= cells_.size() && !cells_.empty()) return;
+  int bits = 6;
+  while ((size_t{1} << bits) < 2 * occurrences) ++bits;
+  cells_.assign(size_t{1} << bits, Cell{0, 0, 0});
+  shift_ = 64 - bits;
+  stamp_ = 1;
+}
+
+uint32_t Router::FindOrInsert(uint64_t key) {
+  const size_t mask = cells_.size() - 1;
+  for (size_t i = Mix64(key) >> shift_;; i = (i + 1) & mask) {
+    Cell& cell = cells_[i];
+    if (cell.stamp != stamp_) {
+      cell = {key, static_cast<uint32_t>(unique_.size()), stamp_};
+      unique_.push_back(key);
+      return cell.id;
+    }
+    if (cell.key == key) return cell.id;
+  }
+}
+
+// Counting sort: stable, so that keys stay in order of first sight inside a partition.
+void Router::SortByPartition(KeyGroup* group) {
+  const size_t count = unique_.size();
+  partition_of_.resize(count);
+  position_of_.resize(count);
+  group->keys.resize(count);
+  std::vector<uint32_t>& begin = group->partition_begin;
+  begin.assign(size_t{partitions_} + 1, 0);
+  for (size_t id = 0; id < count; ++id) {
+    partition_of_[id] = PartitionOfKey(unique_[id], partitions_);
+    ++begin[partition_of_[id] + 1];
+  }
+  for (uint32_t p = 0; p < partitions_; ++p) begin[p + 1] += begin[p];
+  // begin[p] runs to the end of p while keys are placed, which is the begin of p + 1: shift back afterwards.
+  for (size_t id = 0; id < count; ++id) {
+    const uint32_t position = begin[partition_of_[id]]++;
+    position_of_[id] = position;
+    group->keys[position] = unique_[id];
+  }
+  for (uint32_t p = partitions_; p > 0; --p) begin[p] = begin[p - 1];
+  begin[0] = 0;
+}
+
+}  // namespace shoal
