@@ -1,0 +1,267 @@
+#include <cstring>
+
+#include "proto/wire/codec_internal.h"
+#include "proto/wire/parameter_codec.h"
+
+namespace shoal {
+namespace {
+
+using codec_internal::Field;
+using codec_internal::ReadFields;
+using codec_internal::ReadMessage;
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+void WriteGroup(const PullGroup& group, WireWriter* w) {
+  w->Array(1, group.tables);
+  w->Array(2, group.counts);
+  w->Array(3, group.keys);
+}
+
+absl::Status ReadGroup(const Field& field, OwnedPullRequest* owned) {
+  if (owned->request.groups.size() >= kMaxGroups) {
+    return absl::InvalidArgumentError(absl::StrCat("groups: more than ", kMaxGroups));
+  }
+  PullGroup group;
+  SHOAL_RETURN_IF_ERROR(ReadMessage("groups", field, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return f.Array("groups.tables", kMaxTablesPerGroup, &owned->storage, &group.tables);
+      case 2:
+        return f.Array("groups.counts", kMaxPartitions, &owned->storage, &group.counts);
+      case 3:
+        return f.Array("groups.keys", kNoLimit, &owned->storage, &group.keys);
+      default:
+        return f.reader->SkipField(f.type);
+    }
+  }));
+  owned->request.groups.push_back(group);
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const PullRequest& request) {
+  SHOAL_RETURN_IF_ERROR(codec_internal::CheckPartitions("PullRequest", request.partitions));
+  for (const PullGroup& group : request.groups) {
+    SHOAL_RETURN_IF_ERROR(
+        codec_internal::CheckCounts("PullRequest.groups", group.counts, request.partitions.size(), group.keys.size()));
+  }
+  return absl::OkStatus();
+}
+
+// Where the values of a reply go.
+struct Destination {
+  float* to;
+  uint64_t floats;
+};
+
+absl::StatusOr<std::vector<Destination>> DestinationsOf(const PullRequest& request, absl::Span<const uint64_t> sizes,
+                                                        const PullReply& reply) {
+  std::vector<Destination> destinations;
+  if (reply.rows.size() != request.groups.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reply.rows: ", reply.rows.size(), " groups, must be ", request.groups.size()));
+  }
+  for (size_t g = 0; g < reply.rows.size(); ++g) {
+    if (reply.rows[g].size() != request.groups[g].tables.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("reply.rows[", g, "]: ", reply.rows[g].size(), " tables, must be ",
+                                                     request.groups[g].tables.size()));
+    }
+    for (float* rows : reply.rows[g]) destinations.push_back({rows, sizes[destinations.size()]});
+  }
+  destinations.push_back({reply.dense, sizes.back()});
+  for (const Destination& d : destinations) {
+    if (d.to == nullptr && d.floats > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("reply: no destination for ", d.floats, " floats"));
+    }
+  }
+  return destinations;
+}
+
+// Copies the values field to the destinations if it has exactly their size or is empty.
+absl::Status ReadValues(const Field& field, absl::Span<const Destination> destinations, uint64_t* values_bytes) {
+  SHOAL_RETURN_IF_ERROR(field.Expect("PullReply.values", kBytesType));
+  size_t size = 0;
+  SHOAL_RETURN_IF_ERROR(field.reader->ReadLength(&size));
+  *values_bytes = size;
+  if (size == 0) return absl::OkStatus();
+  uint64_t expected = 0;
+  for (const Destination& d : destinations) expected += d.floats * sizeof(float);
+  if (size != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PullReply.values: ", size, " bytes, must be ", expected, " as asked for"));
+  }
+  for (const Destination& d : destinations) {
+    if (d.floats > 0) field.reader->CopyTo(d.to, d.floats * sizeof(float));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReply(const PullReply& reply, absl::Span<const uint64_t> expected, absl::Span<const uint64_t> sizes,
+                        uint64_t values_bytes) {
+  if (reply.outcome != RequestOutcome::kOk) {
+    if (values_bytes == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("PullReply.values: ", values_bytes, " bytes, must be 0 when the outcome is not OK"));
+  }
+  if (sizes.size() != expected.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PullReply.sizes: ", sizes.size(), " elements, must be ", expected.size()));
+  }
+  uint64_t total = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != expected[i]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PullReply.sizes[", i, "]: ", sizes[i], " floats, must be ", expected[i]));
+    }
+    total += sizes[i] * sizeof(float);
+  }
+  if (values_bytes != total) {
+    return absl::InvalidArgumentError(absl::StrCat("PullReply.values: ", values_bytes, " bytes, must be ", total));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes) {
+  SHOAL_RETURN_IF_ERROR(CheckRequest(request));
+  return codec_internal::WriteMessage("PullRequest", max_bytes, [&](WireWriter* w) {
+    codec_internal::WriteHeader(1, request.header, w);
+    w->Varint(2, request.read_only);
+    w->Varint(3, request.batch);
+    w->Varint(4, request.finished);
+    w->Varint(5, request.logical_lane);
+    w->Varint(6, request.round);
+    w->Varint(7, request.has_mark);
+    w->Varint(8, request.dense);
+    w->Array(9, request.partitions);
+    for (const PullGroup& group : request.groups) {
+      WireWriter counter(nullptr);
+      WriteGroup(group, &counter);
+      w->BytesHead(10, counter.size());
+      WriteGroup(group, w);
+    }
+  });
+}
+
+absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
+  OwnedPullRequest owned;
+  PullRequest& r = owned.request;
+  r.dense = false;  // the wire leaves out what is false
+  WireReader reader(message);
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return codec_internal::ReadHeader(f, &r.header);
+      case 2:
+        return f.Bool("read_only", &r.read_only);
+      case 3:
+        return f.U64("batch", &r.batch);
+      case 4:
+        return f.U64("finished", &r.finished);
+      case 5:
+        return f.U32("logical_lane", &r.logical_lane);
+      case 6:
+        return f.U64("round", &r.round);
+      case 7:
+        return f.Bool("has_mark", &r.has_mark);
+      case 8:
+        return f.Bool("dense", &r.dense);
+      case 9:
+        return f.Array("partitions", kMaxPartitions, &owned.storage, &r.partitions);
+      case 10:
+        return ReadGroup(f, &owned);
+      default:
+        return reader.SkipField(f.type);
+    }
+  }));
+  SHOAL_RETURN_IF_ERROR(CheckRequest(r));
+  return owned;
+}
+
+absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, absl::Span<const uint64_t> sizes,
+                                             uint64_t max_bytes, PullReply* reply) {
+  uint64_t floats = 0;
+  size_t wanted = 1;
+  for (const PullGroup& group : request.groups) wanted += group.tables.size();
+  if (sizes.size() != wanted) {
+    return absl::InternalError(absl::StrCat("sizes of a pull: ", sizes.size(), ", must be ", wanted));
+  }
+  for (uint64_t size : sizes) {
+    // Compared before it is added: the sum cannot overflow.
+    if (size > max_bytes / sizeof(float) - floats) {
+      return absl::InvalidArgumentError(absl::StrCat("PullReply.values: ", floats, " + ", size,
+                                                     " floats, must be at most ", max_bytes / sizeof(float),
+                                                     "; ask for fewer rows at a time"));
+    }
+    floats += size;
+  }
+  ByteArray values(floats * sizeof(float));
+  auto* next = reinterpret_cast<float*>(values.data());
+  size_t i = 0;
+  reply->rows.assign(request.groups.size(), {});
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    for (size_t t = 0; t < request.groups[g].tables.size(); ++t) {
+      reply->rows[g].push_back(next);
+      next += sizes[i++];
+    }
+  }
+  reply->dense = next;
+  return values;
+}
+
+ByteArray EncodePullReplyHead(const PullReply& reply, absl::Span<const uint64_t> sizes) {
+  const auto write = [&](WireWriter* w) {
+    w->Varint(1, static_cast<uint64_t>(reply.outcome));
+    w->Varint(2, reply.map_version);
+    w->Varint(3, reply.slowest_clock);
+    w->Varint(4, reply.pushes_applied);
+    if (reply.outcome != RequestOutcome::kOk) return;
+    w->Array(6, sizes);
+    uint64_t floats = 0;
+    for (uint64_t size : sizes) floats += size;
+    if (floats > 0) w->BytesHead(7, floats * sizeof(float));
+  };
+  WireWriter counter(nullptr);
+  write(&counter);
+  ByteArray head(counter.size());
+  WireWriter writer(head.data());
+  write(&writer);
+  return head;
+}
+
+absl::Status DecodePullReply(Chunks message, const PullRequest& request, const ParameterShapes& shapes,
+                             PullReply* reply) {
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<uint64_t> expected, shapes.SizesOf(request));
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<Destination> destinations, DestinationsOf(request, expected, *reply));
+  std::vector<ByteArray> storage;
+  absl::Span<const uint64_t> sizes;
+  uint64_t outcome = 0;
+  uint64_t values_bytes = 0;
+  reply->map_version = reply->slowest_clock = reply->pushes_applied = 0;
+  WireReader reader(message);
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return f.Varint("PullReply.outcome", static_cast<uint64_t>(RequestOutcome::kFenced), &outcome);
+      case 2:
+        return f.U64("PullReply.map_version", &reply->map_version);
+      case 3:
+        return f.U64("PullReply.slowest_clock", &reply->slowest_clock);
+      case 4:
+        return f.U64("PullReply.pushes_applied", &reply->pushes_applied);
+      case 5:
+        return f.CheckValueType("PullReply.value_type");
+      case 6:
+        return f.Array("PullReply.sizes", expected.size(), &storage, &sizes);
+      case 7:
+        return ReadValues(f, destinations, &values_bytes);
+      default:
+        return reader.SkipField(f.type);
+    }
+  }));
+  reply->outcome = static_cast<RequestOutcome>(outcome);
+  return CheckReply(*reply, expected, sizes, values_bytes);
+}
+
+}  // namespace shoal

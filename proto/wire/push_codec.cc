@@ -1,0 +1,217 @@
+#include "proto/wire/codec_internal.h"
+#include "proto/wire/parameter_codec.h"
+
+namespace shoal {
+namespace {
+
+using codec_internal::Field;
+using codec_internal::ReadFields;
+using codec_internal::ReadMessage;
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+// Dims of a group's tables, as far as `shapes` knows them.
+absl::StatusOr<std::vector<uint32_t>> DimsOf(const PushGroup& group, const ParameterShapes& shapes) {
+  std::vector<uint32_t> dims;
+  for (uint32_t table : group.tables) {
+    if (table >= shapes.dims.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("PushRequest.groups.tables: ", table, ", the job has ", shapes.dims.size(), " tables"));
+    }
+    dims.push_back(shapes.dims[table]);
+  }
+  return dims;
+}
+
+absl::Status CheckGroup(const PushGroup& group, size_t partitions) {
+  SHOAL_RETURN_IF_ERROR(codec_internal::CheckCounts("PushRequest.groups", group.counts, partitions, group.keys.size()));
+  if (group.occurrences.size() != group.keys.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.occurrences: ", group.occurrences.size(),
+                                                   " elements, must be ", group.keys.size(), " as in keys"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const PushRequest& request) {
+  if (request.begin > request.end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PushRequest.begin: ", request.begin, ", must be at most end, which is ", request.end));
+  }
+  SHOAL_RETURN_IF_ERROR(codec_internal::CheckPartitions("PushRequest", request.partitions));
+  for (const PushGroup& group : request.groups) {
+    SHOAL_RETURN_IF_ERROR(CheckGroup(group, request.partitions.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGradients(const PushRequest& request) {
+  for (const PushGroup& group : request.groups) {
+    if (group.gradients.size() != group.tables.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.gradients: ", group.gradients.size(),
+                                                     ", must be ", group.tables.size(), " as in tables"));
+    }
+    for (const float* gradients : group.gradients) {
+      if (gradients == nullptr && !group.keys.empty()) {
+        return absl::InvalidArgumentError("PushRequest.groups.gradients: null, must be set when there are keys");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void WriteGroup(const PushGroup& group, const std::vector<uint32_t>& dims, WireWriter* w) {
+  w->Array(1, group.tables);
+  w->Array(2, absl::MakeConstSpan(dims));
+  w->Array(3, group.counts);
+  w->Array(4, group.occurrences);
+  w->Array(5, group.keys);
+}
+
+void WriteRequest(const PushRequest& request, const std::vector<std::vector<uint32_t>>& dims, WireWriter* w) {
+  codec_internal::WriteHeader(1, request.header, w);
+  w->Varint(2, request.pass);
+  w->Varint(3, request.split);
+  w->Varint(4, request.lease);
+  w->Varint(5, request.begin);
+  w->Varint(6, request.end);
+  w->Varint(7, request.end_of_split);
+  w->Varint(8, request.examples);
+  w->Varint(9, request.logical_lane);
+  w->Varint(10, request.round);
+  w->Varint(12, request.dense.size());
+  w->Array(13, request.partitions);
+  uint64_t floats = request.dense.size();
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    WireWriter counter(nullptr);
+    WriteGroup(request.groups[g], dims[g], &counter);
+    w->BytesHead(14, counter.size());
+    WriteGroup(request.groups[g], dims[g], w);
+    for (uint32_t dim : dims[g]) floats += request.groups[g].keys.size() * dim;
+  }
+  if (floats == 0) return;
+  w->BytesHead(15, floats * sizeof(float));
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const PushGroup& group = request.groups[g];
+    for (size_t t = 0; t < dims[g].size(); ++t) {
+      w->Raw(group.gradients[t], group.keys.size() * dims[g][t] * sizeof(float));
+    }
+  }
+  w->Raw(request.dense.data(), request.dense.size() * sizeof(float));
+}
+
+absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
+  if (owned->request.groups.size() >= kMaxGroups) {
+    return absl::InvalidArgumentError(absl::StrCat("groups: more than ", kMaxGroups));
+  }
+  PushGroup group;
+  absl::Span<const uint32_t> dims;
+  SHOAL_RETURN_IF_ERROR(ReadMessage("groups", field, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return f.Array("groups.tables", kMaxTablesPerGroup, &owned->storage, &group.tables);
+      case 2:
+        return f.Array("groups.dims", kMaxTablesPerGroup, &owned->storage, &dims);
+      case 3:
+        return f.Array("groups.counts", kMaxPartitions, &owned->storage, &group.counts);
+      case 4:
+        return f.Array("groups.occurrences", kNoLimit, &owned->storage, &group.occurrences);
+      case 5:
+        return f.Array("groups.keys", kNoLimit, &owned->storage, &group.keys);
+      default:
+        return f.reader->SkipField(f.type);
+    }
+  }));
+  if (dims.size() != group.tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.dims: ", dims.size(), " elements, must be ",
+                                                   group.tables.size(), " as in tables"));
+  }
+  owned->request.groups.push_back(group);
+  owned->dims.push_back(dims);
+  return absl::OkStatus();
+}
+
+// Cuts `values` into the groups' gradients and the dense ones.
+absl::Status AssignValues(absl::Span<const float> values, uint64_t dense_floats, OwnedPushRequest* owned) {
+  uint64_t used = 0;
+  for (size_t g = 0; g < owned->dims.size(); ++g) {
+    PushGroup& group = owned->request.groups[g];
+    for (uint32_t dim : owned->dims[g]) {
+      // keys < 2^61 (they were in memory) and dim < 2^32: compared by division, so that no product overflows.
+      if (dim != 0 && group.keys.size() > (values.size() - used) / dim) {
+        return absl::InvalidArgumentError(absl::StrCat("PushRequest.values: ", values.size(), " floats, fewer than ",
+                                                       used, " + ", group.keys.size(), " keys x dim ", dim));
+      }
+      group.gradients.push_back(values.data() + used);
+      used += group.keys.size() * dim;
+    }
+  }
+  if (dense_floats != values.size() - used) {
+    return absl::InvalidArgumentError(absl::StrCat("PushRequest.values: ", values.size(), " floats, must be ", used,
+                                                   " for rows and ", dense_floats, " as in dense_floats"));
+  }
+  owned->request.dense = values.subspan(used);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, const ParameterShapes& shapes,
+                                            uint64_t max_bytes) {
+  SHOAL_RETURN_IF_ERROR(CheckRequest(request));
+  SHOAL_RETURN_IF_ERROR(CheckGradients(request));
+  std::vector<std::vector<uint32_t>> dims;
+  for (const PushGroup& group : request.groups) {
+    SHOAL_ASSIGN_OR_RETURN(std::vector<uint32_t> group_dims, DimsOf(group, shapes));
+    dims.push_back(std::move(group_dims));
+  }
+  return codec_internal::WriteMessage("PushRequest", max_bytes, [&](WireWriter* w) { WriteRequest(request, dims, w); });
+}
+
+absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
+  OwnedPushRequest owned;
+  PushRequest& r = owned.request;
+  absl::Span<const float> values;
+  uint64_t dense_floats = 0;
+  WireReader reader(message);
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return codec_internal::ReadHeader(f, &r.header);
+      case 2:
+        return f.U64("pass", &r.pass);
+      case 3:
+        return f.U64("split", &r.split);
+      case 4:
+        return f.U64("lease", &r.lease);
+      case 5:
+        return f.U64("begin", &r.begin);
+      case 6:
+        return f.U64("end", &r.end);
+      case 7:
+        return f.Bool("end_of_split", &r.end_of_split);
+      case 8:
+        return f.U64("examples", &r.examples);
+      case 9:
+        return f.U32("logical_lane", &r.logical_lane);
+      case 10:
+        return f.U64("round", &r.round);
+      case 11:
+        return f.CheckValueType("value_type");
+      case 12:
+        return f.U64("dense_floats", &dense_floats);
+      case 13:
+        return f.Array("partitions", kMaxPartitions, &owned.storage, &r.partitions);
+      case 14:
+        return ReadGroup(f, &owned);
+      case 15:
+        return f.Array("values", kNoLimit, &owned.storage, &values);
+      default:
+        return reader.SkipField(f.type);
+    }
+  }));
+  SHOAL_RETURN_IF_ERROR(CheckRequest(r));
+  SHOAL_RETURN_IF_ERROR(AssignValues(values, dense_floats, &owned));
+  return owned;
+}
+
+}  // namespace shoal
