@@ -32,7 +32,7 @@ size_t TextDistance(absl::string_view a, absl::string_view b) {
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
   if (name.size() > kMaxNameLength) return "";
-  const size_t limit = std::max<size_t>(2, name.size() / 3);
+  const size_t limit = std::max<size_t>(1, (name.size() + 1) / 3);
   size_t best = limit + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {

@@ -13,8 +13,8 @@ namespace shoal {
 // Number of inserted, deleted, replaced or swapped neighbouring characters that turn `a` into `b`.
 size_t TextDistance(absl::string_view a, absl::string_view b);
 
-// The candidate nearest to `name` when it is near enough to be a typing error (a third of the name, at least 2
-// changes, and fewer changes than the candidate has characters), else "". The first of several equally near ones.
+// The candidate nearest to `name` when it is near enough to be a typing error (a third of the name's characters, at
+// least one change, and fewer changes than the candidate has characters), else "". The first of equally near ones.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace shoal

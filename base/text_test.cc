@@ -65,7 +65,9 @@ TEST_CASE("TextDistance and NearestName: typing errors are found, other words ar
   CHECK(NearestName("learning_rat", names) == "learning_rate");
   CHECK(NearestName("epislon", names) == "epsilon");
   CHECK(NearestName("momentum", names).empty());
-  CHECK(NearestName("xyz", names).empty());  // three changes would replace all of "dim"
+  CHECK(NearestName("dmi", names) == "dim");
+  CHECK(NearestName("max", std::vector<std::string>{"mean", "sum"})
+            .empty());  // two of three characters are no typing error
   CHECK(NearestName(std::string(100000, 'a'), names).empty());
 }
 
