@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern, absl
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (code == 0 ? found.gl_pathc : 0));
   globfree(&found);
   if (paths.empty()) {
-    return absl::NotFoundError(absl::StrCat(field, ".path: no file matches ", Quoted(pattern)));
+    return absl::NotFoundError(absl::StrCat(field, ".path: no file matches ", pattern));
   }
   std::sort(paths.begin(), paths.end());
   return paths;

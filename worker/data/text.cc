@@ -1,10 +1,8 @@
 #include "worker/data/text.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -55,29 +53,6 @@ std::string Quoted(absl::string_view value) {
   constexpr size_t kMaxBytes = 64;  // a message is read by a person
   std::string text = absl::CHexEscape(value.substr(0, kMaxBytes));
   return absl::StrCat("\"", text, value.size() > kMaxBytes ? "...\"" : "\"");
-}
-
-std::string Nearest(absl::string_view name, const std::vector<std::string>& names) {
-  std::string best;
-  size_t best_distance = 0;
-  for (const std::string& candidate : names) {
-    std::vector<size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 0; i < name.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i + 1;
-      for (size_t j = 0; j < candidate.size(); ++j) {
-        const size_t substitution = diagonal + (name[i] != candidate[j]);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({substitution, row[j] + 1, row[j + 1] + 1});
-      }
-    }
-    if (best.empty() || row.back() < best_distance) {
-      best = candidate;
-      best_distance = row.back();
-    }
-  }
-  return best;
 }
 
 }  // namespace shoal

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -30,9 +29,6 @@ bool ParseUnsigned(absl::string_view text, uint64_t* value);
 
 // `value` for a message: control characters escaped, cut after 64 bytes.
 std::string Quoted(absl::string_view value);
-
-// The member of `names` with the least edit distance to `name`; empty when there are none.
-std::string Nearest(absl::string_view name, const std::vector<std::string>& names);
 
 }  // namespace shoal
 
