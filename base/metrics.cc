@@ -9,15 +9,16 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// logit(1 - 2^-24), the float nearest to 1, is 16.6; logit(1e-7) is -16.1, below any base rate worth ranking.
-constexpr double kMaxLogit = 16;
+// Floats are far apart near 1 (the last below it, 1 - 2^-24, has logit 16.6) but not near 0: a score of 1e-14 is logit
+// -32.
+constexpr double kMinLogit = -32, kMaxLogit = 17;
 
 int BinOf(float probability) {
   const double p = probability;
   if (!(p > 0)) return 0;
   if (!(p < 1)) return AucHistogram::kBins - 1;
   const double logit = std::log(p / (1 - p));
-  const double bin = std::floor((logit + kMaxLogit) * (AucHistogram::kBins / (2 * kMaxLogit)));
+  const double bin = std::floor((logit - kMinLogit) * (AucHistogram::kBins / (kMaxLogit - kMinLogit)));
   return static_cast<int>(std::clamp(bin, 0.0, AucHistogram::kBins - 1.0));
 }
 
