@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/text_distance.h"
 #include "worker/data/csv.h"
 #include "worker/data/format.h"
 #include "worker/data/text.h"
@@ -20,8 +21,11 @@ struct ColumnNames {
   absl::StatusOr<uint32_t> Find(const std::string& name, absl::string_view field) const {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ": ", path, " has no column ", Quoted(name),
-                                                     "; the nearest name is ", Quoted(Nearest(name, names))));
+      const std::string nearest = NearestName(name, names);
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ": ", path, " has no column ", Quoted(name),
+                       nearest.empty() ? absl::StrCat("; its columns are ", absl::StrJoin(names, ", "))
+                                       : absl::StrCat("; did you mean ", Quoted(nearest), "?")));
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
       return absl::InvalidArgumentError(absl::StrCat(field, ": ", path, " has several columns ", Quoted(name)));
