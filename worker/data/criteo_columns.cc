@@ -18,7 +18,8 @@ CriteoColumns::CriteoColumns(uint32_t integers, uint32_t categories, CriteoForma
       categories_(categories),
       buckets_(integer_features != CriteoFormat::DENSE),
       dense_(integer_features != CriteoFormat::BUCKETS) {
-  for (const std::string& slot : Schema().slots()) {
+  const FeatureSchema schema = Schema();
+  for (const std::string& slot : schema.slots()) {
     slot_seeds_.push_back(SlotSeed(slot));
     missing_keys_.push_back(FeatureKey(slot_seeds_.back(), ""));
   }
