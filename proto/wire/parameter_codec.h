@@ -13,7 +13,6 @@
 #include "absl/types/span.h"
 #include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
-#include "proto/wire/parameter_shapes.h"
 #include "proto/wire/wire_format.h"
 
 namespace shoal {
@@ -30,7 +29,6 @@ struct OwnedPullRequest {
 };
 struct OwnedPushRequest {
   PushRequest request;
-  std::vector<absl::Span<const uint32_t>> dims;  // by group, by table: what the sender thinks a row is
   std::vector<ByteArray> storage;
 };
 
@@ -39,8 +37,7 @@ absl::StatusOr<ByteArray> EncodeOpenSplitRequest(const OpenSplitRequest& request
 absl::Status DecodeOpenSplitRequest(Chunks message, OpenSplitRequest* request);
 absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes);
 absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message);
-absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, const ParameterShapes& shapes,
-                                            uint64_t max_bytes);
+absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes);
 absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message);
 absl::StatusOr<ByteArray> EncodeMarkRequest(const MarkRequest& request);
 absl::Status DecodeMarkRequest(Chunks message, MarkRequest* request);
@@ -53,17 +50,22 @@ absl::Status DecodePushReply(Chunks message, PushReply* reply);
 absl::StatusOr<ByteArray> EncodeMarkReply(const MarkReply& reply);
 absl::Status DecodeMarkReply(Chunks message, MarkReply* reply);
 
+// Floats that a pull's reply brings: by group and table of the group, and last of the dense blocks.
+using FlatSizes = std::vector<uint64_t>;
+
 // Memory for the values of a pull's reply, with reply->rows and reply->dense pointing into it, so that rows are
-// gathered where they are sent from. `sizes`: as ParameterShapes::SizesOf. INVALID_ARGUMENT when larger than max_bytes.
-absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, absl::Span<const uint64_t> sizes,
-                                             uint64_t max_bytes, PullReply* reply);
+// gathered where they are sent from. INVALID_ARGUMENT when larger than max_bytes.
+absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const FlatSizes& sizes, uint64_t max_bytes,
+                                             PullReply* reply);
 // All bytes of the reply up to the values. When the outcome is kOk the message goes on with the bytes of
 // AllocatePullValues; otherwise this is all of it.
-ByteArray EncodePullReplyHead(const PullReply& reply, absl::Span<const uint64_t> sizes);
-// `request` is what was asked: the reply must have exactly its values. reply->rows and reply->dense are the caller's
-// destinations; their contents are undefined when this is not OK or the outcome is not kOk.
-absl::Status DecodePullReply(Chunks message, const PullRequest& request, const ParameterShapes& shapes,
-                             PullReply* reply);
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes);
+// `request` is what was asked, with dims: the reply must have exactly its values. reply->rows, reply->dense and
+// reply->dense_floats are the caller's destinations; their contents are undefined when this is not OK or the outcome is
+// not kOk.
+absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply);
+// What DecodePullReply demands of the caller; check it before the request is sent.
+absl::Status CheckPullDestinations(const PullRequest& request, const PullReply& reply);
 
 }  // namespace shoal
 

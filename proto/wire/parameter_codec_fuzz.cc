@@ -30,27 +30,26 @@ void CheckPush(Chunks chunks) {
   if (!push.ok()) return;
   // Every float that the request points to must be readable.
   volatile float sum = 0;
-  for (size_t g = 0; g < push->request.groups.size(); ++g) {
-    const PushGroup& group = push->request.groups[g];
+  for (const PushGroup& group : push->request.groups) {
     for (size_t t = 0; t < group.gradients.size(); ++t) {
-      for (uint64_t i = 0; i < group.keys.size() * push->dims[g][t]; ++i) sum = sum + group.gradients[t][i];
+      for (uint64_t i = 0; i < group.keys.size() * group.dims[t]; ++i) sum = sum + group.gradients[t][i];
     }
   }
   for (float value : push->request.dense) sum = sum + value;
 }
 
 void CheckPullReply(Chunks chunks) {
-  const ParameterShapes shapes{{2}, {3}};
   const std::vector<uint64_t> keys{1, 2};
-  const std::vector<uint32_t> partitions{0}, counts{2}, tables{0};
+  const std::vector<uint32_t> partitions{0}, counts{2}, tables{0}, dims{2};
   PullRequest request;
   request.partitions = partitions;
-  request.groups = {{keys, counts, tables}};
+  request.groups = {{keys, counts, tables, dims}};
   std::vector<float> rows(4), dense(3);
   PullReply reply;
   reply.rows = {{rows.data()}};
   reply.dense = dense.data();
-  (void)DecodePullReply(chunks, request, shapes, &reply);
+  reply.dense_floats = dense.size();
+  (void)DecodePullReply(chunks, request, &reply);
 }
 
 }  // namespace

@@ -30,9 +30,7 @@ std::vector<T> List(absl::Span<const T> span) {
   return {span.begin(), span.end()};
 }
 
-// Two tables of dims 3 and 1, four partitions with 5, 0, 7 and 2 dense floats.
-ParameterShapes Shapes() { return {{3, 1}, {5, 0, 7, 2}}; }
-
+// Two tables of dims 3 and 1, and 14 dense floats.
 struct Pull {
   std::vector<uint32_t> partitions{0, 2, 3};
   std::vector<uint64_t> keys{0, ~uint64_t{0}, uint64_t{1} << 63, 17, 300};
@@ -40,6 +38,7 @@ struct Pull {
   std::vector<uint32_t> both{0, 1};
   std::vector<uint32_t> second{1};
   std::vector<uint32_t> none{0, 0, 0};
+  std::vector<uint32_t> dims{3, 1};
   PullRequest request;
 
   Pull() {
@@ -50,7 +49,7 @@ struct Pull {
     request.round = 1u << 20;
     request.has_mark = true;
     request.partitions = partitions;
-    request.groups = {{keys, counts, both}, {{}, none, second}};
+    request.groups = {{keys, counts, both, dims}, {{}, none, second, absl::MakeConstSpan(dims).subspan(1)}};
   }
 };
 
@@ -81,10 +80,12 @@ struct Push {
     first.tables = pull.both;
     first.gradients = {wide.data(), narrow.data()};
     first.occurrences = occurrences;
+    first.dims = pull.dims;
     PushGroup empty;
     empty.counts = pull.none;
     empty.tables = pull.second;
     empty.gradients = {nullptr};
+    empty.dims = absl::MakeConstSpan(pull.dims).subspan(1);
     request.groups = {first, empty};
     request.dense = dense;
   }
@@ -124,7 +125,7 @@ TEST_CASE("Codec: a pull request is byte for byte what protobuf writes, and read
 
 TEST_CASE("Codec: a push request is byte for byte what protobuf writes, and reads back", "[wire][unit]") {
   const Push push;
-  const std::string bytes = Text(*EncodePushRequest(push.request, Shapes(), kLarge));
+  const std::string bytes = Text(*EncodePushRequest(push.request, kLarge));
   wire::PushRequest parsed;
   REQUIRE(parsed.ParseFromString(bytes));
   CHECK(parsed.SerializeAsString() == bytes);
@@ -148,7 +149,7 @@ TEST_CASE("Codec: a push request is byte for byte what protobuf writes, and read
 
 // A reply as the server makes it.
 std::string EncodeReply(const PullRequest& request, PullReply* reply) {
-  const std::vector<uint64_t> sizes = *Shapes().SizesOf(request);
+  const FlatSizes sizes = {15, 5, 0, 14};
   ByteArray values = *AllocatePullValues(request, sizes, kLarge, reply);
   auto* floats = reinterpret_cast<float*>(values.data());
   for (size_t i = 0; i < values.size() / sizeof(float); ++i) floats[i] = 0.25f * i;
@@ -162,6 +163,7 @@ struct Destinations {
   Destinations() {
     reply.rows = {{wide.data(), narrow.data()}, {nullptr}};
     reply.dense = dense.data();
+    reply.dense_floats = dense.size();
   }
 };
 
@@ -178,7 +180,7 @@ TEST_CASE("Codec: a pull reply lands in the caller's destinations", "[wire][unit
   CHECK(parsed.values().size() == 34 * sizeof(float));
   const auto chunks = Cut(bytes, GENERATE(1, 7, 1000));
   Destinations d;
-  REQUIRE(DecodePullReply(chunks, pull.request, Shapes(), &d.reply).ok());
+  REQUIRE(DecodePullReply(chunks, pull.request, &d.reply).ok());
   CHECK((d.reply.map_version == 300 && d.reply.slowest_clock == 5 && d.reply.pushes_applied == 1000000));
   for (int i = 0; i < 15; ++i) CHECK(d.wide[i] == 0.25f * i);
   for (int i = 0; i < 5; ++i) CHECK(d.narrow[i] == 0.25f * (15 + i));
@@ -194,7 +196,7 @@ TEST_CASE("Codec: a pull reply that refuses carries no values", "[wire][unit]") 
   CHECK(bytes.size() < 10);
   Destinations d;
   const auto chunks = Cut(bytes, 1000);
-  REQUIRE(DecodePullReply(chunks, pull.request, Shapes(), &d.reply).ok());
+  REQUIRE(DecodePullReply(chunks, pull.request, &d.reply).ok());
   CHECK(d.reply.outcome == RequestOutcome::kStaleMap);
   CHECK(d.reply.map_version == 301);
 }
@@ -228,7 +230,7 @@ TEST_CASE("Codec: a pull reply that is not what was asked for is refused", "[wir
   Destinations d;
   const std::string bytes = message.SerializeAsString();
   const auto chunks = Cut(bytes, 1000);
-  const absl::Status status = DecodePullReply(chunks, pull.request, Shapes(), &d.reply);
+  const absl::Status status = DecodePullReply(chunks, pull.request, &d.reply);
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(status.message()), Contains(wanted));
 }
@@ -236,7 +238,7 @@ TEST_CASE("Codec: a pull reply that is not what was asked for is refused", "[wir
 TEST_CASE("Codec: inconsistent requests are refused with field, value and bound", "[wire][unit]") {
   const Push push;
   wire::PushRequest message;
-  REQUIRE(message.ParseFromString(Text(*EncodePushRequest(push.request, Shapes(), kLarge))));
+  REQUIRE(message.ParseFromString(Text(*EncodePushRequest(push.request, kLarge))));
   wire::PushGroup* group = message.mutable_groups(0);
   std::string wanted;
   SECTION("keys") {
@@ -252,8 +254,8 @@ TEST_CASE("Codec: inconsistent requests are refused with field, value and bound"
     wanted = "PushRequest.groups.counts: 2 elements, must be 3 as in partitions";
   }
   SECTION("occurrences") {
-    group->clear_occurrences();
-    wanted = "PushRequest.groups.occurrences: 0 elements, must be 5 as in keys";
+    group->mutable_occurrences()->resize(16);
+    wanted = "PushRequest.groups.occurrences: 4 elements, must be 0 or 5 as in keys";
   }
   SECTION("dims") {
     group->set_dims(Packed(std::vector<uint32_t>{3}));
@@ -290,25 +292,47 @@ TEST_CASE("Codec: inconsistent requests are refused with field, value and bound"
   CHECK_THAT(std::string(status.message()), Contains(wanted));
 }
 
-TEST_CASE("Codec: a request that is too large or names unknown tables is not sent", "[wire][unit]") {
+TEST_CASE("Codec: a request that is too large or inconsistent is not sent", "[wire][unit]") {
   Push push;
-  CHECK_THAT(std::string(EncodePushRequest(push.request, Shapes(), 100).status().message()),
+  CHECK_THAT(std::string(EncodePushRequest(push.request, 100).status().message()),
              Contains("PushRequest: ") && Contains("must be at most 100"));
   CHECK_THAT(std::string(EncodePullRequest(push.pull.request, 100).status().message()),
              Contains("must be at most 100"));
-  CHECK_THAT(std::string(EncodePushRequest(push.request, {{3}, {5, 0, 7, 2}}, kLarge).status().message()),
-             Contains("PushRequest.groups.tables: 1, the job has 1 tables"));
+  push.request.groups[0].dims = push.pull.second;
+  CHECK_THAT(std::string(EncodePushRequest(push.request, kLarge).status().message()),
+             Contains("PushRequest.groups.dims: 1 elements, must be 2 as in tables"));
   PullReply reply;
-  const std::vector<uint64_t> sizes{~uint64_t{0}, 1, 0, 0};
+  const FlatSizes sizes{~uint64_t{0}, 1, 0, 0};
   CHECK_THAT(std::string(AllocatePullValues(push.pull.request, sizes, 400, &reply).status().message()),
              Contains("must be at most 100"));
+}
+
+TEST_CASE("Codec: destinations without room are refused before a pull is sent", "[wire][unit]") {
+  Pull pull;
+  Destinations d;
+  REQUIRE(CheckPullDestinations(pull.request, d.reply).ok());
+  SECTION("null") {
+    d.reply.dense = nullptr;
+    CHECK_THAT(std::string(CheckPullDestinations(pull.request, d.reply).message()),
+               Contains("no destination for 14 floats"));
+  }
+  SECTION("dims") {
+    pull.request.groups[0].dims = {};
+    CHECK_THAT(std::string(CheckPullDestinations(pull.request, d.reply).message()),
+               Contains("PullRequest.groups.dims: 0 elements, must be 2 as in PullRequest.groups.tables"));
+  }
+  SECTION("rows") {
+    d.reply.rows.pop_back();
+    CHECK_THAT(std::string(CheckPullDestinations(pull.request, d.reply).message()),
+               Contains("PullReply.rows: 1 elements, must be 2 as in PullRequest.groups"));
+  }
 }
 
 TEST_CASE("Codec: truncation at every byte and changed bytes never crash", "[wire][unit]") {
   const Push push;
   PullReply sent;
   const std::string pull_bytes = Text(*EncodePullRequest(push.pull.request, kLarge));
-  const std::string push_bytes = Text(*EncodePushRequest(push.request, Shapes(), kLarge));
+  const std::string push_bytes = Text(*EncodePushRequest(push.request, kLarge));
   const std::string reply_bytes = EncodeReply(push.pull.request, &sent);
   int refused = 0;
   const auto decode_all = [&](absl::string_view bytes) {
@@ -316,7 +340,7 @@ TEST_CASE("Codec: truncation at every byte and changed bytes never crash", "[wir
     Destinations d;
     refused += !DecodePullRequest(chunks).ok();
     refused += !DecodePushRequest(chunks).ok();
-    refused += !DecodePullReply(chunks, push.pull.request, Shapes(), &d.reply).ok();
+    refused += !DecodePullReply(chunks, push.pull.request, &d.reply).ok();
   };
   for (std::string bytes : {pull_bytes, push_bytes, reply_bytes}) {
     for (size_t n = 0; n < bytes.size(); ++n) {

@@ -66,14 +66,17 @@ struct OpenSplitReply {
 // One group of keys (KeyGroup) as far as one server is concerned: keys grouped by partition.
 struct PullGroup {
   absl::Span<const uint64_t> keys;
-  absl::Span<const uint32_t> counts;   // keys by entry of `partitions`
-  absl::Span<const uint32_t> tables;   // whose rows are wanted
+  absl::Span<const uint32_t> counts;  // keys by entry of `partitions`
+  absl::Span<const uint32_t> tables;  // whose rows are wanted
+  // By table: floats of a row, as the memory behind the reply's pointers has room for. Set by the sender (a client that
+  // crosses a wire refuses the call without them); not sent, so empty at the server.
+  absl::Span<const uint32_t> dims = {};
 };
 
 // Reads rows. Never changes state besides the clocks of the gate. Idempotent.
 struct PullRequest {
   RequestHeader header;
-  bool read_only = false;     // no gate
+  bool read_only = false;  // no gate
   // ssp, asp: the lane's batch index that these rows are for, and how many batches it has finished.
   uint64_t batch = 0;
   uint64_t finished = 0;
@@ -83,26 +86,29 @@ struct PullRequest {
   bool has_mark = false;
   absl::Span<const uint32_t> partitions;  // ascending, all owned by the server as far as the sender knows
   std::vector<PullGroup> groups;
-  bool dense = true;          // also all dense blocks of `partitions`
+  bool dense = true;  // also all dense blocks of `partitions`
 };
 
 struct PullReply {
   RequestOutcome outcome = RequestOutcome::kOk;
   uint64_t map_version = 0;
-  uint64_t slowest_clock = 0;  // of the live lanes when the gate opened
-  uint64_t pushes_applied = 0; // counter of the server; comes back with the push
+  uint64_t slowest_clock = 0;   // of the live lanes when the gate opened
+  uint64_t pushes_applied = 0;  // counter of the server; comes back with the push
   // Destinations, set by the caller before the call: by group, by table of the group, |keys| x dim floats ...
   std::vector<std::vector<float*>> rows;
   // ... and the dense blocks of `partitions`: in order of partition, then of block (DenseLayout). May be null if empty.
   float* dense = nullptr;
+  uint64_t dense_floats = 0;  // room behind `dense`, set by the caller
 };
 
 struct PushGroup {
-  absl::Span<const uint64_t> keys;     // unique
-  absl::Span<const uint32_t> counts;   // keys by entry of `partitions`
+  absl::Span<const uint64_t> keys;    // unique
+  absl::Span<const uint32_t> counts;  // keys by entry of `partitions`
   absl::Span<const uint32_t> tables;
-  std::vector<const float*> gradients; // by table: |keys| x dim sums over the batch
-  absl::Span<const uint32_t> occurrences;  // by key: how often it occurred in the batch (admission)
+  std::vector<const float*> gradients;  // by table: |keys| x dim sums over the batch
+  // By key: how often it occurred in the batch; empty when the job has no admission.
+  absl::Span<const uint32_t> occurrences;
+  absl::Span<const uint32_t> dims = {};  // by table: floats of a row, as the sender has them
 };
 
 // Applies one batch's gradients to the partitions listed. Safe to repeat: a repeat answers kDuplicate.
@@ -111,12 +117,12 @@ struct PushRequest {
   uint64_t pass = 0;
   uint64_t split = 0;
   uint64_t lease = 0;
-  uint64_t begin = 0;           // record numbers [begin, end)
+  uint64_t begin = 0;  // record numbers [begin, end)
   uint64_t end = 0;
   bool end_of_split = false;
-  uint64_t examples = 0;        // good records among them
-  uint32_t logical_lane = 0;    // bsp only
-  uint64_t round = 0;           // bsp only
+  uint64_t examples = 0;      // good records among them
+  uint32_t logical_lane = 0;  // bsp only
+  uint64_t round = 0;         // bsp only
   // Partitions covered, touched or not, ascending. Each partition's contribution lies whole in one message.
   absl::Span<const uint32_t> partitions;
   std::vector<PushGroup> groups;
@@ -133,9 +139,9 @@ struct PartitionAnswer {
 struct PushReply {
   RequestOutcome outcome = RequestOutcome::kOk;
   uint64_t map_version = 0;
-  uint64_t pushes_applied = 0;               // before this one
-  uint64_t refused_rows = 0;                 // by guard, admission or memory
-  std::vector<PartitionAnswer> exceptions;   // partitions that did not answer kAccepted
+  uint64_t pushes_applied = 0;              // before this one
+  uint64_t refused_rows = 0;                // by guard, admission or memory
+  std::vector<PartitionAnswer> exceptions;  // partitions that did not answer kAccepted
 };
 
 // bsp: tells that every server acknowledged this logical lane's push for `round`; `last`: the lane has no further

@@ -54,24 +54,32 @@ struct Destination {
   uint64_t floats;
 };
 
-absl::StatusOr<std::vector<Destination>> DestinationsOf(const PullRequest& request, absl::Span<const uint64_t> sizes,
-                                                        const PullReply& reply) {
+absl::Status Mismatch(absl::string_view name, uint64_t found, uint64_t wanted, absl::string_view where) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", found, " elements, must be ", wanted, " as in ", where));
+}
+
+// In the order of the reply's sizes.
+absl::StatusOr<std::vector<Destination>> DestinationsOf(const PullRequest& request, const PullReply& reply) {
   std::vector<Destination> destinations;
   if (reply.rows.size() != request.groups.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reply.rows: ", reply.rows.size(), " groups, must be ", request.groups.size()));
+    return Mismatch("PullReply.rows", reply.rows.size(), request.groups.size(), "PullRequest.groups");
   }
   for (size_t g = 0; g < reply.rows.size(); ++g) {
-    if (reply.rows[g].size() != request.groups[g].tables.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("reply.rows[", g, "]: ", reply.rows[g].size(), " tables, must be ",
-                                                     request.groups[g].tables.size()));
+    const PullGroup& group = request.groups[g];
+    if (reply.rows[g].size() != group.tables.size()) {
+      return Mismatch("PullReply.rows[]", reply.rows[g].size(), group.tables.size(), "PullRequest.groups.tables");
     }
-    for (float* rows : reply.rows[g]) destinations.push_back({rows, sizes[destinations.size()]});
+    if (group.dims.size() != group.tables.size()) {
+      return Mismatch("PullRequest.groups.dims", group.dims.size(), group.tables.size(), "PullRequest.groups.tables");
+    }
+    for (size_t t = 0; t < group.tables.size(); ++t) {
+      destinations.push_back({reply.rows[g][t], uint64_t{group.dims[t]} * group.keys.size()});
+    }
   }
-  destinations.push_back({reply.dense, sizes.back()});
+  destinations.push_back({reply.dense, request.dense ? reply.dense_floats : 0});
   for (const Destination& d : destinations) {
     if (d.to == nullptr && d.floats > 0) {
-      return absl::InvalidArgumentError(absl::StrCat("reply: no destination for ", d.floats, " floats"));
+      return absl::InvalidArgumentError(absl::StrCat("PullReply: no destination for ", d.floats, " floats"));
     }
   }
   return destinations;
@@ -96,22 +104,21 @@ absl::Status ReadValues(const Field& field, absl::Span<const Destination> destin
   return absl::OkStatus();
 }
 
-absl::Status CheckReply(const PullReply& reply, absl::Span<const uint64_t> expected, absl::Span<const uint64_t> sizes,
-                        uint64_t values_bytes) {
+absl::Status CheckReply(const PullReply& reply, absl::Span<const Destination> destinations,
+                        absl::Span<const uint64_t> sizes, uint64_t values_bytes) {
   if (reply.outcome != RequestOutcome::kOk) {
     if (values_bytes == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("PullReply.values: ", values_bytes, " bytes, must be 0 when the outcome is not OK"));
   }
-  if (sizes.size() != expected.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("PullReply.sizes: ", sizes.size(), " elements, must be ", expected.size()));
+  if (sizes.size() != destinations.size()) {
+    return Mismatch("PullReply.sizes", sizes.size(), destinations.size(), "what was asked for");
   }
   uint64_t total = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] != expected[i]) {
+    if (sizes[i] != destinations[i].floats) {
       return absl::InvalidArgumentError(
-          absl::StrCat("PullReply.sizes[", i, "]: ", sizes[i], " floats, must be ", expected[i]));
+          absl::StrCat("PullReply.sizes[", i, "]: ", sizes[i], " floats, must be ", destinations[i].floats));
     }
     total += sizes[i] * sizeof(float);
   }
@@ -179,8 +186,8 @@ absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
   return owned;
 }
 
-absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, absl::Span<const uint64_t> sizes,
-                                             uint64_t max_bytes, PullReply* reply) {
+absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const FlatSizes& sizes, uint64_t max_bytes,
+                                             PullReply* reply) {
   uint64_t floats = 0;
   size_t wanted = 1;
   for (const PullGroup& group : request.groups) wanted += group.tables.size();
@@ -210,14 +217,14 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, absl::S
   return values;
 }
 
-ByteArray EncodePullReplyHead(const PullReply& reply, absl::Span<const uint64_t> sizes) {
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes) {
   const auto write = [&](WireWriter* w) {
     w->Varint(1, static_cast<uint64_t>(reply.outcome));
     w->Varint(2, reply.map_version);
     w->Varint(3, reply.slowest_clock);
     w->Varint(4, reply.pushes_applied);
     if (reply.outcome != RequestOutcome::kOk) return;
-    w->Array(6, sizes);
+    w->Array(6, absl::MakeConstSpan(sizes));
     uint64_t floats = 0;
     for (uint64_t size : sizes) floats += size;
     if (floats > 0) w->BytesHead(7, floats * sizeof(float));
@@ -230,10 +237,12 @@ ByteArray EncodePullReplyHead(const PullReply& reply, absl::Span<const uint64_t>
   return head;
 }
 
-absl::Status DecodePullReply(Chunks message, const PullRequest& request, const ParameterShapes& shapes,
-                             PullReply* reply) {
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<uint64_t> expected, shapes.SizesOf(request));
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<Destination> destinations, DestinationsOf(request, expected, *reply));
+absl::Status CheckPullDestinations(const PullRequest& request, const PullReply& reply) {
+  return DestinationsOf(request, reply).status();
+}
+
+absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply) {
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<Destination> destinations, DestinationsOf(request, *reply));
   std::vector<ByteArray> storage;
   absl::Span<const uint64_t> sizes;
   uint64_t outcome = 0;
@@ -253,7 +262,7 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, const P
       case 5:
         return f.CheckValueType("PullReply.value_type");
       case 6:
-        return f.Array("PullReply.sizes", expected.size(), &storage, &sizes);
+        return f.Array("PullReply.sizes", destinations.size(), &storage, &sizes);
       case 7:
         return ReadValues(f, destinations, &values_bytes);
       default:
@@ -261,7 +270,7 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, const P
     }
   }));
   reply->outcome = static_cast<RequestOutcome>(outcome);
-  return CheckReply(*reply, expected, sizes, values_bytes);
+  return CheckReply(*reply, destinations, sizes, values_bytes);
 }
 
 }  // namespace shoal

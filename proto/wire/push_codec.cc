@@ -10,24 +10,15 @@ using codec_internal::ReadMessage;
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-// Dims of a group's tables, as far as `shapes` knows them.
-absl::StatusOr<std::vector<uint32_t>> DimsOf(const PushGroup& group, const ParameterShapes& shapes) {
-  std::vector<uint32_t> dims;
-  for (uint32_t table : group.tables) {
-    if (table >= shapes.dims.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("PushRequest.groups.tables: ", table, ", the job has ", shapes.dims.size(), " tables"));
-    }
-    dims.push_back(shapes.dims[table]);
-  }
-  return dims;
-}
-
 absl::Status CheckGroup(const PushGroup& group, size_t partitions) {
   SHOAL_RETURN_IF_ERROR(codec_internal::CheckCounts("PushRequest.groups", group.counts, partitions, group.keys.size()));
-  if (group.occurrences.size() != group.keys.size()) {
+  if (!group.occurrences.empty() && group.occurrences.size() != group.keys.size()) {
     return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.occurrences: ", group.occurrences.size(),
-                                                   " elements, must be ", group.keys.size(), " as in keys"));
+                                                   " elements, must be 0 or ", group.keys.size(), " as in keys"));
+  }
+  if (group.dims.size() != group.tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.dims: ", group.dims.size(),
+                                                   " elements, must be ", group.tables.size(), " as in tables"));
   }
   return absl::OkStatus();
 }
@@ -59,15 +50,15 @@ absl::Status CheckGradients(const PushRequest& request) {
   return absl::OkStatus();
 }
 
-void WriteGroup(const PushGroup& group, const std::vector<uint32_t>& dims, WireWriter* w) {
+void WriteGroup(const PushGroup& group, WireWriter* w) {
   w->Array(1, group.tables);
-  w->Array(2, absl::MakeConstSpan(dims));
+  w->Array(2, group.dims);
   w->Array(3, group.counts);
   w->Array(4, group.occurrences);
   w->Array(5, group.keys);
 }
 
-void WriteRequest(const PushRequest& request, const std::vector<std::vector<uint32_t>>& dims, WireWriter* w) {
+void WriteRequest(const PushRequest& request, WireWriter* w) {
   codec_internal::WriteHeader(1, request.header, w);
   w->Varint(2, request.pass);
   w->Varint(3, request.split);
@@ -81,19 +72,18 @@ void WriteRequest(const PushRequest& request, const std::vector<std::vector<uint
   w->Varint(12, request.dense.size());
   w->Array(13, request.partitions);
   uint64_t floats = request.dense.size();
-  for (size_t g = 0; g < request.groups.size(); ++g) {
+  for (const PushGroup& group : request.groups) {
     WireWriter counter(nullptr);
-    WriteGroup(request.groups[g], dims[g], &counter);
+    WriteGroup(group, &counter);
     w->BytesHead(14, counter.size());
-    WriteGroup(request.groups[g], dims[g], w);
-    for (uint32_t dim : dims[g]) floats += request.groups[g].keys.size() * dim;
+    WriteGroup(group, w);
+    for (uint32_t dim : group.dims) floats += group.keys.size() * dim;
   }
   if (floats == 0) return;
   w->BytesHead(15, floats * sizeof(float));
-  for (size_t g = 0; g < request.groups.size(); ++g) {
-    const PushGroup& group = request.groups[g];
-    for (size_t t = 0; t < dims[g].size(); ++t) {
-      w->Raw(group.gradients[t], group.keys.size() * dims[g][t] * sizeof(float));
+  for (const PushGroup& group : request.groups) {
+    for (size_t t = 0; t < group.dims.size(); ++t) {
+      w->Raw(group.gradients[t], group.keys.size() * group.dims[t] * sizeof(float));
     }
   }
   w->Raw(request.dense.data(), request.dense.size() * sizeof(float));
@@ -104,13 +94,12 @@ absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
     return absl::InvalidArgumentError(absl::StrCat("groups: more than ", kMaxGroups));
   }
   PushGroup group;
-  absl::Span<const uint32_t> dims;
   SHOAL_RETURN_IF_ERROR(ReadMessage("groups", field, [&](const Field& f) {
     switch (f.number) {
       case 1:
         return f.Array("groups.tables", kMaxTablesPerGroup, &owned->storage, &group.tables);
       case 2:
-        return f.Array("groups.dims", kMaxTablesPerGroup, &owned->storage, &dims);
+        return f.Array("groups.dims", kMaxTablesPerGroup, &owned->storage, &group.dims);
       case 3:
         return f.Array("groups.counts", kMaxPartitions, &owned->storage, &group.counts);
       case 4:
@@ -121,21 +110,15 @@ absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
         return f.reader->SkipField(f.type);
     }
   }));
-  if (dims.size() != group.tables.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.dims: ", dims.size(), " elements, must be ",
-                                                   group.tables.size(), " as in tables"));
-  }
   owned->request.groups.push_back(group);
-  owned->dims.push_back(dims);
   return absl::OkStatus();
 }
 
 // Cuts `values` into the groups' gradients and the dense ones.
 absl::Status AssignValues(absl::Span<const float> values, uint64_t dense_floats, OwnedPushRequest* owned) {
   uint64_t used = 0;
-  for (size_t g = 0; g < owned->dims.size(); ++g) {
-    PushGroup& group = owned->request.groups[g];
-    for (uint32_t dim : owned->dims[g]) {
+  for (PushGroup& group : owned->request.groups) {
+    for (uint32_t dim : group.dims) {
       // keys < 2^61 (they were in memory) and dim < 2^32: compared by division, so that no product overflows.
       if (dim != 0 && group.keys.size() > (values.size() - used) / dim) {
         return absl::InvalidArgumentError(absl::StrCat("PushRequest.values: ", values.size(), " floats, fewer than ",
@@ -155,16 +138,10 @@ absl::Status AssignValues(absl::Span<const float> values, uint64_t dense_floats,
 
 }  // namespace
 
-absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, const ParameterShapes& shapes,
-                                            uint64_t max_bytes) {
+absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes) {
   SHOAL_RETURN_IF_ERROR(CheckRequest(request));
   SHOAL_RETURN_IF_ERROR(CheckGradients(request));
-  std::vector<std::vector<uint32_t>> dims;
-  for (const PushGroup& group : request.groups) {
-    SHOAL_ASSIGN_OR_RETURN(std::vector<uint32_t> group_dims, DimsOf(group, shapes));
-    dims.push_back(std::move(group_dims));
-  }
-  return codec_internal::WriteMessage("PushRequest", max_bytes, [&](WireWriter* w) { WriteRequest(request, dims, w); });
+  return codec_internal::WriteMessage("PushRequest", max_bytes, [&](WireWriter* w) { WriteRequest(request, w); });
 }
 
 absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
