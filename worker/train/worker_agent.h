@@ -27,6 +27,9 @@ struct WorkerOptions {
   absl::Duration request_timeout = absl::Seconds(10);
   // How long a lane goes on retrying before it gives its split back.
   absl::Duration retry_limit = absl::Seconds(30);
+  // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses a
+  // network; costs one batch of staleness.
+  bool pull_ahead = true;
   // Tests: called by a lane before each batch; may block, to stop a lane.
   std::function<void(uint32_t thread, uint64_t batches_finished)> before_batch;
 };

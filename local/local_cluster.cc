@@ -1,0 +1,134 @@
+#include "local/local_cluster.h"
+
+#include <atomic>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "local/local_clients.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(10);
+constexpr auto kTickEvery = std::chrono::milliseconds(20);
+
+}  // namespace
+
+class LocalCluster::Impl {
+ public:
+  explicit Impl(const LocalClusterOptions& options) : options_(options) {}
+  ~Impl();
+
+  absl::Status Start();
+  absl::Status AddWorker();
+  SchedulerClient* scheduler() { return client_.get(); }
+  WorkerAgent* worker(int index) {
+    MutexLock lock(&mu_);
+    return workers_[static_cast<size_t>(index)].get();
+  }
+  ParameterServer* server(int index) { return servers_[static_cast<size_t>(index)].get(); }
+
+ private:
+  const LocalClusterOptions options_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<SchedulerClient> client_;
+  std::vector<std::shared_ptr<ParameterServer>> servers_;
+  std::vector<std::unique_ptr<ServerAgent>> server_agents_;
+  std::map<std::string, std::weak_ptr<ParameterServer>> by_address_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<WorkerAgent>> workers_ ABSL_GUARDED_BY(mu_);
+  std::atomic<bool> stop_{false};
+  std::thread ticker_;
+};
+
+absl::Status LocalCluster::Impl::Start() {
+  SchedulerOptions scheduler_options;
+  scheduler_options.heartbeat = options_.heartbeat;
+  scheduler_options.deadline = options_.deadline;
+  SHOAL_ASSIGN_OR_RETURN(scheduler_, Scheduler::Create(scheduler_options));
+  client_ = NewLocalSchedulerClient(scheduler_.get());
+  ticker_ = std::thread([this] {
+    while (!stop_) {
+      scheduler_->Tick();
+      std::this_thread::sleep_for(kTickEvery);
+    }
+  });
+  for (int s = 0; s < options_.servers; ++s) {
+    ParameterServerOptions server_options;
+    server_options.name = absl::StrCat("server-", s);
+    servers_.push_back(std::make_shared<ParameterServer>(server_options));
+    ServerAgentOptions agent_options;
+    agent_options.name = server_options.name;
+    agent_options.address = absl::StrCat("local:", s);
+    agent_options.server = servers_.back().get();
+    agent_options.scheduler = client_.get();
+    by_address_[agent_options.address] = servers_.back();
+    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ServerAgent> agent, ServerAgent::Start(agent_options, kStartTimeout));
+    server_agents_.push_back(std::move(agent));
+  }
+  for (int w = 0; w < options_.workers; ++w) SHOAL_RETURN_IF_ERROR(AddWorker());
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Impl::AddWorker() {
+  int index = 0;
+  {
+    MutexLock lock(&mu_);
+    index = static_cast<int>(workers_.size());
+  }
+  WorkerOptions worker_options;
+  worker_options.name = absl::StrCat("worker-", index);
+  worker_options.threads = options_.threads;
+  worker_options.scheduler = client_.get();
+  worker_options.request_timeout = options_.request_timeout;
+  worker_options.pull_ahead = false;  // a direct call has no latency to hide
+  if (options_.before_batch) {
+    worker_options.before_batch = [hook = options_.before_batch, index](uint32_t thread, uint64_t batches) {
+      hook(index, thread, batches);
+    };
+  }
+  worker_options.connect = [this, index](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
+    auto found = by_address_.find(address.address());
+    if (found == by_address_.end()) {
+      return absl::NotFoundError(absl::StrCat("no server at ", address.address(), " in this process"));
+    }
+    std::unique_ptr<ParameterClient> client = NewLocalParameterClient(found->second);
+    return options_.wrap ? options_.wrap(index, std::move(client)) : std::move(client);
+  };
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<WorkerAgent> worker, WorkerAgent::Start(worker_options, kStartTimeout));
+  MutexLock lock(&mu_);
+  workers_.push_back(std::move(worker));
+  return absl::OkStatus();
+}
+
+LocalCluster::Impl::~Impl() {
+  // Parked calls end at once when everybody is told to go.
+  if (scheduler_ != nullptr) scheduler_->ShutdownCluster();
+  {
+    MutexLock lock(&mu_);
+    for (std::unique_ptr<WorkerAgent>& worker : workers_) worker->Kill();
+  }
+  for (std::unique_ptr<ServerAgent>& agent : server_agents_) agent->Kill();
+  stop_ = true;
+  if (ticker_.joinable()) ticker_.join();
+}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LocalClusterOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
+  SHOAL_RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<LocalCluster>(new LocalCluster(std::move(impl)));
+}
+
+LocalCluster::LocalCluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalCluster::~LocalCluster() = default;
+SchedulerClient* LocalCluster::scheduler() { return impl_->scheduler(); }
+void LocalCluster::KillWorker(int worker) { impl_->worker(worker)->Kill(); }
+absl::Status LocalCluster::DrainWorker(int worker, absl::Duration grace) { return impl_->worker(worker)->Drain(grace); }
+absl::Status LocalCluster::AddWorker() { return impl_->AddWorker(); }
+ParameterServer* LocalCluster::server(int index) { return impl_->server(index); }
+
+}  // namespace shoal

@@ -1,0 +1,333 @@
+#include "local/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "proto/metrics_convert.h"
+
+namespace shoal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+void AddIfDefined(const char* name, double value, Json* json) {
+  if (!std::isnan(value)) (*json)[name] = NumberOrNull(value);
+}
+
+void AppendIfDefined(const char* name, double value, std::string* text) {
+  if (!std::isnan(value)) absl::StrAppendFormat(text, "  %s %.5f", name, value);
+}
+
+Json HistogramJson(const HistogramProto& histogram) {
+  // Map fields of protos have no order; an ordered map keeps equal runs textually equal.
+  const std::map<uint64_t, uint64_t> sorted(histogram.count().begin(), histogram.count().end());
+  Json json = Json::object();
+  for (const auto& [value, count] : sorted) json[absl::StrCat(value)] = count;
+  return json;
+}
+
+uint64_t LargestValue(const HistogramProto& histogram) {
+  uint64_t largest = 0;
+  for (const auto& [value, count] : histogram.count()) {
+    if (count > 0) largest = std::max<uint64_t>(largest, value);
+  }
+  return largest;
+}
+
+Json StalenessJson(const WorkerJobReport& counters) {
+  return {{"histogram", HistogramJson(counters.clock_staleness())},
+          {"max", LargestValue(counters.clock_staleness())},
+          {"applies_histogram", HistogramJson(counters.apply_staleness())},
+          {"applies_max", LargestValue(counters.apply_staleness())}};
+}
+
+Json CountersJson(const WorkerJobReport& counters) {
+  return {{"batches", counters.batches()},
+          {"duplicate", counters.duplicate()},
+          {"fenced", counters.fenced()},
+          {"stale_map", counters.stale_map()},
+          {"misaligned", counters.misaligned()},
+          {"out_of_order", counters.out_of_order()},
+          {"retries", counters.retries()},
+          {"refused_rows", counters.refused_rows()},
+          {"bad_records", counters.bad_records()}};
+}
+
+uint64_t ExamplesOfAll(const JobStatus& status) {
+  uint64_t sum = 0;
+  for (const WorkerShare& worker : status.workers()) sum += worker.examples();
+  return sum;
+}
+
+double ShareOf(const WorkerShare& worker, uint64_t all) {
+  return all == 0 ? 0 : static_cast<double>(worker.examples()) / static_cast<double>(all);
+}
+
+Json WorkersJson(const JobStatus& status) {
+  const uint64_t all = ExamplesOfAll(status);
+  Json json = Json::array();
+  for (const WorkerShare& worker : status.workers()) {
+    json.push_back({{"name", worker.worker()},
+                    {"examples", worker.examples()},
+                    {"share", ShareOf(worker, all)},
+                    {"lanes", worker.lanes()}});
+  }
+  return json;
+}
+
+Json ServersJson(const JobStatus& status) {
+  Json json = Json::array();
+  for (const ServerShare& server : status.servers()) {
+    const ServerJobReport& report = server.report();
+    json.push_back({{"name", server.server()},
+                    {"rows", report.rows()},
+                    {"bytes", report.bytes()},
+                    {"pushes", report.pushes()},
+                    {"guard_refused", report.guard_refused()},
+                    {"not_admitted", report.not_admitted()},
+                    {"memory_refused", report.memory_refused()},
+                    {"expired", report.expired()},
+                    {"warning", report.warning()}});
+  }
+  return json;
+}
+
+std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
+
+void AppendHistogramText(const char* name, const HistogramProto& histogram, std::string* text) {
+  if (histogram.count().empty()) return;
+  // More values than fit a line are left to --json.
+  constexpr size_t kShown = 8;
+  const std::map<uint64_t, uint64_t> sorted(histogram.count().begin(), histogram.count().end());
+  absl::StrAppendFormat(text, "  %-11s", name);
+  size_t shown = 0;
+  for (const auto& [value, count] : sorted) {
+    if (shown++ == kShown) break;
+    absl::StrAppendFormat(text, " %d:%d", value, count);
+  }
+  absl::StrAppend(text, sorted.size() > kShown ? " ..." : "", "  (max ", sorted.rbegin()->first, ")\n");
+}
+
+void AppendMetricsLine(const char* name, const MetricSumsProto& proto, std::string* text) {
+  const absl::StatusOr<MetricSums> sums = FromProto(proto);
+  if (sums.ok()) absl::StrAppendFormat(text, "  %-11s %s\n", name, MetricsText(*sums));
+}
+
+void AppendShares(const JobStatus& status, std::string* text) {
+  const uint64_t all = ExamplesOfAll(status);
+  for (const WorkerShare& worker : status.workers()) {
+    absl::StrAppendFormat(text, "  worker      %s: %d examples (%.1f %%)\n", worker.worker(), worker.examples(),
+                          100 * ShareOf(worker, all));
+  }
+  for (const ServerShare& server : status.servers()) {
+    absl::StrAppendFormat(text, "  server      %s: %d rows, %.1f MiB, %d pushes\n", server.server(),
+                          server.report().rows(), static_cast<double>(server.report().bytes()) / (1 << 20),
+                          server.report().pushes());
+    if (!server.report().warning().empty()) absl::StrAppend(text, "              ", server.report().warning(), "\n");
+  }
+}
+
+void AppendCounters(const WorkerJobReport& counters, std::string* text) {
+  const std::pair<const char*, uint64_t> unusual[] = {
+      {"duplicate", counters.duplicate()},       {"fenced", counters.fenced()},
+      {"stale map", counters.stale_map()},       {"misaligned", counters.misaligned()},
+      {"out of order", counters.out_of_order()}, {"retries", counters.retries()},
+      {"refused rows", counters.refused_rows()}, {"bad records", counters.bad_records()}};
+  std::string line;
+  for (const auto& [name, count] : unusual) {
+    if (count > 0) absl::StrAppend(&line, " ", name, " ", count);
+  }
+  if (!line.empty()) absl::StrAppend(text, "  counters   ", line, "\n");
+  for (const std::string& sample : counters.bad_record_samples()) absl::StrAppend(text, "    ", sample, "\n");
+}
+
+double ShareDone(const JobStatus& status) {
+  return status.splits() == 0 ? 0 : static_cast<double>(status.splits_done()) / static_cast<double>(status.splits());
+}
+
+// NaN until there is something to extrapolate from.
+double SecondsLeft(const JobStatus& status) {
+  const double done = ShareDone(status);
+  return done <= 0 ? std::nan("") : status.seconds() * (1 - done) / done;
+}
+
+}  // namespace
+
+std::string StateName(JobState state) { return JobState_Name(state); }
+
+bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
+
+nlohmann::ordered_json MetricsJson(const MetricSums& sums) {
+  const MetricValues values = Summarize(sums);
+  Json json = {{"examples", values.examples},
+               {"logloss", NumberOrNull(values.logloss)},
+               {"auc", NumberOrNull(values.auc)}};
+  AddIfDefined("accuracy", values.accuracy, &json);
+  AddIfDefined("ne", values.ne, &json);
+  AddIfDefined("calibration", values.calibration, &json);
+  AddIfDefined("rmse", values.rmse, &json);
+  AddIfDefined("precision_at_1", values.precision_at_1, &json);
+  AddIfDefined("precision_at_3", values.precision_at_3, &json);
+  AddIfDefined("precision_at_5", values.precision_at_5, &json);
+  return json;
+}
+
+std::string MetricsText(const MetricSums& sums) {
+  const MetricValues values = Summarize(sums);
+  std::string text = absl::StrCat("examples ", values.examples);
+  AppendIfDefined("log loss", values.logloss, &text);
+  AppendIfDefined("AUC", values.auc, &text);
+  AppendIfDefined("accuracy", values.accuracy, &text);
+  AppendIfDefined("NE", values.ne, &text);
+  AppendIfDefined("calibration", values.calibration, &text);
+  AppendIfDefined("RMSE", values.rmse, &text);
+  AppendIfDefined("P@1", values.precision_at_1, &text);
+  AppendIfDefined("P@3", values.precision_at_3, &text);
+  AppendIfDefined("P@5", values.precision_at_5, &text);
+  return text;
+}
+
+nlohmann::ordered_json JobSummaryJson(const JobStatus& status) {
+  return {{"job", status.name()},
+          {"id", status.job()},
+          {"state", StateName(status.state())},
+          {"reason", status.reason()},
+          {"pass", status.pass()},
+          {"passes", status.passes()},
+          {"examples", status.examples()},
+          {"examples_per_second", NumberOrNull(status.examples_per_second())},
+          {"splits_done", status.splits_done()},
+          {"splits", status.splits()},
+          {"seconds", NumberOrNull(status.seconds())},
+          {"sync", status.sync()}};
+}
+
+nlohmann::ordered_json JobJson(const JobStatus& status) {
+  Json json = JobSummaryJson(status);
+  json["rounds"] = status.rounds();
+  const absl::StatusOr<MetricSums> train = FromProto(status.train());
+  if (train.ok()) json["train"] = MetricsJson(*train);
+  if (status.has_eval()) {
+    const absl::StatusOr<MetricSums> eval = FromProto(status.eval());
+    if (eval.ok()) json["eval"] = MetricsJson(*eval);
+  }
+  json["staleness"] = StalenessJson(status.counters());
+  json["checkpoint"] = status.checkpoint().empty() ? Json(nullptr) : Json(status.checkpoint());
+  json["counters"] = CountersJson(status.counters());
+  json["bad_record_samples"] = Json::array();
+  for (const std::string& sample : status.counters().bad_record_samples()) json["bad_record_samples"].push_back(sample);
+  json["workers"] = WorkersJson(status);
+  json["servers"] = ServersJson(status);
+  json["digest"] = Json::object();
+  for (const TableDigest& digest : status.digests()) json["digest"][digest.table()] = Hex(digest.sum());
+  return json;
+}
+
+std::string JobText(const JobStatus& status) {
+  std::string text = absl::StrFormat("job %d %s: %s", status.job(), status.name(), StateName(status.state()));
+  if (!status.reason().empty()) absl::StrAppend(&text, " (", status.reason(), ")");
+  absl::StrAppendFormat(&text, "\n  examples    %d in %d pass%s, %.1f s, %.0f examples/s, %s\n", status.examples(),
+                        status.passes(), status.passes() == 1 ? "" : "es", status.seconds(),
+                        status.examples_per_second(), status.sync());
+  if (status.rounds() > 0) absl::StrAppend(&text, "  rounds      ", status.rounds(), "\n");
+  AppendMetricsLine("train", status.train(), &text);
+  if (status.has_eval()) AppendMetricsLine("eval", status.eval(), &text);
+  AppendHistogramText("staleness", status.counters().clock_staleness(), &text);
+  AppendHistogramText("applies", status.counters().apply_staleness(), &text);
+  AppendCounters(status.counters(), &text);
+  AppendShares(status, &text);
+  if (!status.checkpoint().empty()) absl::StrAppend(&text, "  checkpoint  ", status.checkpoint(), "\n");
+  return text;
+}
+
+nlohmann::ordered_json ClusterJson(const ClusterStatus& status) {
+  Json processes = Json::array();
+  for (const ProcessStatus& process : status.processes()) {
+    processes.push_back({{"name", process.name()},
+                         {"process", process.process()},
+                         {"role", process.role() == WORKER ? "worker" : "server"},
+                         {"state", process.state()},
+                         {"address", process.address()},
+                         {"seconds_since_heartbeat", NumberOrNull(process.seconds_since_heartbeat())},
+                         {"threads", process.threads()},
+                         {"cores", process.cores()},
+                         {"memory_bytes", process.memory_bytes()},
+                         {"device", process.device()}});
+  }
+  Json jobs = Json::array();
+  for (const JobStatus& job : status.jobs()) jobs.push_back(JobSummaryJson(job));
+  return {{"version", status.version()}, {"processes", processes}, {"jobs", jobs}};
+}
+
+std::string ClusterText(const ClusterStatus& status) {
+  std::string text;
+  int workers = 0;
+  absl::StrAppendFormat(&text, "%-20s %-7s %-8s %-22s %7s %6s  %s\n", "NAME", "ROLE", "STATE", "ADDRESS", "THREADS",
+                        "CORES", "HEARTBEAT");
+  for (const ProcessStatus& process : status.processes()) {
+    const bool worker = process.role() == WORKER;
+    workers += worker && process.state() == "ALIVE" ? 1 : 0;
+    absl::StrAppendFormat(&text, "%-20s %-7s %-8s %-22s %7d %6d  %.1f s ago\n", process.name(),
+                          worker ? "worker" : "server", process.state(), process.address(), process.threads(),
+                          process.cores(), process.seconds_since_heartbeat());
+  }
+  if (workers == 0) absl::StrAppend(&text, "no workers: jobs wait until one joins\n");
+  return absl::StrCat(text, "\n", JobListText(status.jobs()));
+}
+
+std::string JobListText(const google::protobuf::RepeatedPtrField<JobStatus>& jobs) {
+  if (jobs.empty()) return "no jobs\n";
+  std::string text =
+      absl::StrFormat("%6s  %-24s %-10s %6s %12s %12s  %s\n", "JOB", "NAME", "STATE", "DONE", "EXAMPLES", "PER SECOND", "");
+  for (const JobStatus& job : jobs) {
+    absl::StrAppendFormat(&text, "%6d  %-24s %-10s %4.0f %% %12d %12.0f  %s\n", job.job(), job.name(),
+                          StateName(job.state()), 100 * ShareDone(job), job.examples(), job.examples_per_second(),
+                          job.reason());
+  }
+  return text;
+}
+
+nlohmann::ordered_json ProgressJson(const JobStatus& status) {
+  Json json = {{"state", StateName(status.state())},
+               {"pass", status.pass()},
+               {"seconds", NumberOrNull(status.seconds())},
+               {"examples", status.examples()},
+               {"examples_per_second", NumberOrNull(status.examples_per_second())},
+               {"splits_done", status.splits_done()},
+               {"splits", status.splits()}};
+  const absl::StatusOr<MetricSums> train = FromProto(status.train());
+  if (train.ok()) json["train"] = MetricsJson(*train);
+  if (status.has_eval()) {
+    const absl::StatusOr<MetricSums> eval = FromProto(status.eval());
+    if (eval.ok()) json["eval"] = MetricsJson(*eval);
+  }
+  if (!status.checkpoint().empty()) json["checkpoint"] = status.checkpoint();
+  return json;
+}
+
+std::string ProgressText(const JobStatus& status) {
+  std::string text = absl::StrFormat("%s  pass %d/%d  %.0f %%  %.0f examples/s", StateName(status.state()),
+                                     std::min(status.pass() + 1, status.passes()), status.passes(),
+                                     100 * ShareDone(status), status.examples_per_second());
+  const double left = SecondsLeft(status);
+  if (!std::isnan(left) && !IsFinal(status.state())) {
+    absl::StrAppend(&text, "  ETA ", absl::FormatDuration(absl::Seconds(std::ceil(left))));
+  }
+  const absl::StatusOr<MetricSums> train = FromProto(status.train());
+  if (train.ok() && train->examples > 0) {
+    const MetricValues values = Summarize(*train);
+    AppendIfDefined("log loss", values.logloss, &text);
+    AppendIfDefined("AUC", values.auc, &text);
+  }
+  if (!status.reason().empty()) absl::StrAppend(&text, "  (", status.reason(), ")");
+  return text;
+}
+
+}  // namespace shoal

@@ -1,0 +1,346 @@
+#include "worker/train/batch_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+// A parked pull is asked again after this long, so that a lane notices within it that it is to stop.
+constexpr absl::Duration kPullTimeout = absl::Seconds(2);
+
+}  // namespace
+
+BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wakeup)
+    : context_(context),
+      policy_(policy),
+      partitions_(context->config().partitions()),
+      count_occurrences_(context->config().admission().min_count() > 1),
+      pulls_(wakeup) {
+  const ModelGraph& model = context_->model();
+  const size_t groups = model.groups().size();
+  for (const std::vector<uint32_t>& slots : model.groups()) routers_.emplace_back(slots, partitions_);
+  groups_.resize(groups);
+  occurrences_.resize(groups);
+  tables_of_group_.resize(groups);
+  const size_t tables = model.group_of_table().size();
+  for (uint32_t t = 0; t < tables; ++t) tables_of_group_[model.group_of_table()[t]].push_back(t);
+  rows_.resize(tables);
+  row_gradients_.resize(tables);
+  args_.rows.resize(tables);
+  args_.row_gradients.resize(tables);
+  args_.seed = context_->config().seed();
+  const int tensors = model.spec().tensors_size();
+  for (int t = 0; t < tensors; ++t) {
+    tensors_.emplace_back(context_->layout().TensorSize(static_cast<uint32_t>(t)));
+    tensor_gradients_.emplace_back(tensors_.back().size());
+    args_.tensors.push_back(tensors_.back().data());
+    args_.tensor_gradients.push_back(tensor_gradients_.back().data());
+  }
+}
+
+template <typename Visit>
+void BatchStep::ForEachRange(size_t server, uint32_t group, Visit visit) const {
+  const std::vector<uint32_t>& begin = groups_[group].partition_begin;
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    if (begin[partition] < begin[partition + 1]) visit(begin[partition], begin[partition + 1]);
+  }
+}
+
+void BatchStep::SizeBuffers() {
+  const ModelGraph& model = context_->model();
+  for (size_t t = 0; t < rows_.size(); ++t) {
+    const size_t floats = groups_[model.group_of_table()[t]].keys.size() * model.spec().tables(static_cast<int>(t)).dim();
+    if (rows_[t].size() < floats) {
+      rows_[t].resize(floats);
+      row_gradients_[t].resize(floats);
+    }
+    args_.rows[t] = rows_[t].data();
+    args_.row_gradients[t] = row_gradients_[t].data();
+  }
+}
+
+void BatchStep::BuildGroup(size_t server, uint32_t group) {
+  ServerCall& call = *servers_[server];
+  const KeyGroup& keys = groups_[group];
+  std::vector<uint32_t>& counts = call.counts[group];
+  counts.clear();
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    counts.push_back(keys.partition_begin[partition + 1] - keys.partition_begin[partition]);
+  }
+  PullGroup& pull = call.pull.groups[group];
+  if (single()) {
+    pull.keys = keys.keys;
+  } else {
+    std::vector<uint64_t>& mine = call.keys[group];
+    mine.clear();
+    ForEachRange(server, group, [&](uint32_t begin, uint32_t end) {
+      mine.insert(mine.end(), keys.keys.begin() + begin, keys.keys.begin() + end);
+    });
+    pull.keys = mine;
+  }
+  pull.counts = counts;
+  pull.tables = tables_of_group_[group];
+}
+
+void BatchStep::SetPullDestinations(size_t server) {
+  ServerCall& call = *servers_[server];
+  const ModelGraph& model = context_->model();
+  call.pull_reply.rows.resize(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    call.pull_reply.rows[g].clear();
+    for (uint32_t table : tables_of_group_[g]) {
+      if (single()) {
+        call.pull_reply.rows[g].push_back(rows_[table].data());
+        continue;
+      }
+      std::vector<float>& scratch = call.rows[table];
+      const size_t floats = call.pull.groups[g].keys.size() * model.spec().tables(static_cast<int>(table)).dim();
+      if (scratch.size() < floats) scratch.resize(floats);
+      call.pull_reply.rows[g].push_back(scratch.data());
+    }
+  }
+  uint64_t dense = 0;
+  for (uint32_t partition : routes_->servers[server].partitions) dense += context_->layout().FloatsOf(partition);
+  call.dense.resize(dense);
+  call.pull_reply.dense = call.dense.data();
+}
+
+void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequest& prototype) {
+  routes_ = std::move(routes);
+  args_.batch = &batch_;
+  for (size_t g = 0; g < groups_.size(); ++g) routers_[g].Route(batch_, &groups_[g]);
+  args_.groups = groups_;
+  SizeBuffers();
+  const size_t servers = routes_->servers.size();
+  while (servers_.size() < servers) servers_.push_back(std::make_unique<ServerCall>());
+  pulls_.Reset(servers);
+  for (size_t s = 0; s < servers; ++s) {
+    ServerCall& call = *servers_[s];
+    call.keys.resize(groups_.size());
+    call.counts.resize(groups_.size());
+    call.occurrences.resize(groups_.size());
+    call.rows.resize(rows_.size());
+    call.gradients.resize(rows_.size());
+    std::vector<PullGroup> pull_groups = std::move(call.pull.groups);
+    call.pull = prototype;
+    call.pull.groups = std::move(pull_groups);
+    call.pull.groups.resize(groups_.size());
+    call.pull.header.job = context_->job();
+    call.pull.header.run = context_->run();
+    call.pull.header.map_version = routes_->version;
+    call.pull.partitions = routes_->servers[s].partitions;
+    call.pull.dense = true;
+    for (uint32_t g = 0; g < groups_.size(); ++g) BuildGroup(s, g);
+    SetPullDestinations(s);
+  }
+  for (size_t s = 0; s < servers; ++s) IssuePull(s);
+}
+
+void BatchStep::IssuePull(size_t server) {
+  ServerCall& call = *servers_[server];
+  routes_->servers[server].client->Pull(&call.pull, kPullTimeout, &call.pull_reply, pulls_.Begin(server));
+}
+
+void BatchStep::IssuePush(size_t server) {
+  ServerCall& call = *servers_[server];
+  call.push_reply = {};
+  routes_->servers[server].client->Push(&call.push, policy_.request_timeout, &call.push_reply, pushes_.Begin(server));
+}
+
+bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
+  if (!pulls_.Idle()) return false;
+  if (policy_.keep_going()) {
+    bool parked = false;
+    for (size_t s = 0; s < routes_->servers.size(); ++s) {
+      if (!absl::IsDeadlineExceeded(pulls_.status(s))) continue;
+      parked = true;
+      IssuePull(s);
+    }
+    if (parked) return false;
+  }
+  *result = AwaitPull();
+  return true;
+}
+
+absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
+  const absl::Status status = RepeatCalls(
+      &pulls_, routes_->servers.size(), policy_, [this](size_t s) { IssuePull(s); }, /*parked_is_fine=*/true, &retries_);
+  pull_counts_ = {};
+  pull_counts_.retries = std::exchange(retries_, 0);
+  SHOAL_RETURN_IF_ERROR(status);
+  RequestOutcome outcome = RequestOutcome::kOk;
+  slowest_clock_ = ~uint64_t{0};
+  for (size_t s = 0; s < routes_->servers.size(); ++s) {
+    const PullReply& reply = servers_[s]->pull_reply;
+    if (reply.outcome == RequestOutcome::kFenced) {
+      outcome = RequestOutcome::kFenced;
+      ++pull_counts_.fenced;
+    } else if (reply.outcome == RequestOutcome::kStaleMap) {
+      ++pull_counts_.stale_map;
+      if (outcome == RequestOutcome::kOk) outcome = RequestOutcome::kStaleMap;
+    }
+    slowest_clock_ = std::min(slowest_clock_, reply.slowest_clock);
+  }
+  if (outcome == RequestOutcome::kOk) ScatterPulled();
+  return outcome;
+}
+
+void BatchStep::ScatterPulled() {
+  const ModelGraph& model = context_->model();
+  for (size_t s = 0; s < routes_->servers.size(); ++s) {
+    ServerCall& call = *servers_[s];
+    const float* dense = call.dense.data();
+    for (uint32_t partition : routes_->servers[s].partitions) {
+      for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
+        std::memcpy(tensors_[block.tensor].data() + block.offset, dense, block.size * sizeof(float));
+        dense += block.size;
+      }
+    }
+    if (single()) continue;
+    for (uint32_t t = 0; t < rows_.size(); ++t) {
+      const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
+      const float* from = call.rows[t].data();
+      ForEachRange(s, model.group_of_table()[t], [&](uint32_t begin, uint32_t end) {
+        std::memcpy(rows_[t].data() + begin * dim, from, (end - begin) * dim * sizeof(float));
+        from += (end - begin) * dim;
+      });
+    }
+  }
+}
+
+absl::StatusOr<StepResult> BatchStep::Compute(bool training, ModelWorkspace* workspace) {
+  return training ? context_->model().Train(args_, workspace) : context_->model().Evaluate(args_, workspace);
+}
+
+void BatchStep::CountOccurrences() {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    occurrences_[g].assign(groups_[g].keys.size(), 0);
+    for (const std::vector<uint32_t>& inverse : groups_[g].inverse) {
+      for (uint32_t position : inverse) ++occurrences_[g][position];
+    }
+  }
+}
+
+void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
+  ServerCall& call = *servers_[server];
+  const ModelGraph& model = context_->model();
+  std::vector<PushGroup> push_groups = std::move(call.push.groups);
+  call.push = prototype;
+  call.push.groups = std::move(push_groups);
+  call.push.groups.resize(groups_.size());
+  call.push.header.job = call.pull.header.job;
+  call.push.header.run = call.pull.header.run;
+  call.push.header.map_version = routes_->version;
+  call.push.partitions = routes_->servers[server].partitions;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    PushGroup& push = call.push.groups[g];
+    push.keys = call.pull.groups[g].keys;
+    push.counts = call.pull.groups[g].counts;
+    push.tables = tables_of_group_[g];
+    push.gradients.clear();
+    for (uint32_t t : tables_of_group_[g]) {
+      if (single()) {
+        push.gradients.push_back(row_gradients_[t].data());
+        continue;
+      }
+      const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
+      std::vector<float>& mine = call.gradients[t];
+      mine.clear();
+      ForEachRange(server, g, [&](uint32_t begin, uint32_t end) {
+        mine.insert(mine.end(), row_gradients_[t].begin() + begin * dim, row_gradients_[t].begin() + end * dim);
+      });
+      push.gradients.push_back(mine.data());
+    }
+    push.occurrences = {};
+    if (!count_occurrences_) continue;
+    std::vector<uint32_t>& mine = call.occurrences[g];
+    mine.clear();
+    ForEachRange(server, g, [&](uint32_t begin, uint32_t end) {
+      mine.insert(mine.end(), occurrences_[g].begin() + begin, occurrences_[g].begin() + end);
+    });
+    push.occurrences = mine;
+  }
+  float* dense = call.dense.data();
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
+      std::memcpy(dense, tensor_gradients_[block.tensor].data() + block.offset, block.size * sizeof(float));
+      dense += block.size;
+    }
+  }
+  call.push.dense = call.dense;
+}
+
+void BatchStep::StartPush(const PushRequest& prototype) {
+  if (count_occurrences_) CountOccurrences();
+  const size_t servers = routes_->servers.size();
+  pushes_.Reset(servers);
+  for (size_t s = 0; s < servers; ++s) BuildPush(s, prototype);
+  for (size_t s = 0; s < servers; ++s) IssuePush(s);
+}
+
+PushVerdict BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
+  counts->refused_rows += reply.refused_rows;
+  PushVerdict verdict = PushVerdict::kDone;
+  if (reply.outcome == RequestOutcome::kFenced) {
+    ++counts->fenced;
+    return PushVerdict::kFenced;
+  }
+  if (reply.outcome == RequestOutcome::kStaleMap) {
+    ++counts->stale_map;
+    return PushVerdict::kReopen;
+  }
+  bool duplicate = false, fenced = false, stale = false, misaligned = false, out_of_order = false;
+  for (const PartitionAnswer& answer : reply.exceptions) {
+    switch (answer.outcome) {
+      case PushOutcome::kAccepted:
+        break;
+      case PushOutcome::kDuplicate:
+        duplicate = true;
+        break;
+      case PushOutcome::kFenced:
+        fenced = true;
+        break;
+      case PushOutcome::kStaleMap:
+        stale = true;
+        break;
+      case PushOutcome::kMisaligned:
+        misaligned = true;
+        break;
+      case PushOutcome::kOutOfOrder:
+        out_of_order = true;
+        break;
+    }
+  }
+  // Counted once per push, however many partitions said it.
+  counts->duplicate += duplicate;
+  counts->fenced += fenced;
+  counts->stale_map += stale;
+  counts->misaligned += misaligned;
+  counts->out_of_order += out_of_order;
+  if (stale || misaligned || out_of_order) verdict = PushVerdict::kReopen;
+  return fenced ? PushVerdict::kFenced : verdict;
+}
+
+absl::StatusOr<PushVerdict> BatchStep::AwaitPush(AnswerCounts* counts) {
+  const absl::Status status = RepeatCalls(
+      &pushes_, routes_->servers.size(), policy_, [this](size_t s) { IssuePush(s); }, /*parked_is_fine=*/false,
+      &retries_);
+  counts->retries += std::exchange(retries_, 0);
+  SHOAL_RETURN_IF_ERROR(status);
+  PushVerdict verdict = PushVerdict::kDone;
+  pushes_between_ = 0;
+  for (size_t s = 0; s < routes_->servers.size(); ++s) {
+    const ServerCall& call = *servers_[s];
+    verdict = std::max(verdict, Judge(call.push_reply, counts));
+    if (call.push_reply.pushes_applied > call.pull_reply.pushes_applied) {
+      pushes_between_ = std::max(pushes_between_, call.push_reply.pushes_applied - call.pull_reply.pushes_applied);
+    }
+  }
+  return verdict;
+}
+
+}  // namespace shoal

@@ -1,0 +1,316 @@
+#include "worker/train/bsp_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+// How often a lane that carries less than its share asks for more.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
+constexpr uint32_t kWorkWaitMs = 1000;
+
+}  // namespace
+
+absl::optional<NextWorkReply> BspLane::Run(const NextWorkReply& first) {
+  const Clock& clock = *lane_.host_.options().clock;
+  HandleReply(first);
+  while (!ended_ && !other_work_.has_value() && !lane_.host_.killed()) {
+    if (lane_.host_.stopping() || !lane_.host_.JobActive(context_.job())) {
+      ReturnAll();
+      return absl::nullopt;
+    }
+    while (!completed_.empty() && !ended_) Exchange(/*may_wait=*/true);
+    if (carried_.empty() || ended_) break;
+    if (carried_.size() < share_ && clock.Now() - last_asked_ >= kAskAgain) {
+      Exchange(/*may_wait=*/false);
+      continue;
+    }
+    const uint64_t seen = wakeup_.events();
+    bool moved = false;
+    for (auto it = carried_.begin(); it != carried_.end();) {
+      Carried& carried = it->second;
+      Next next = Next::kGoOn;
+      absl::StatusOr<RequestOutcome> outcome = RequestOutcome::kOk;
+      if (!carried.pulling) {
+        next = StartRound(&carried);
+        moved = true;
+      } else if (carried.step->PollPull(&outcome)) {
+        moved = true;
+        if (outcome.ok()) {
+          next = FinishRound(&carried, *outcome);
+        } else {
+          HandIn(carried, /*finished=*/false, outcome.status());
+          next = Next::kGone;
+        }
+      }
+      if (next == Next::kGone) {
+        if (carried.step != nullptr) spare_.push_back(std::move(carried.step));
+        it = carried_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    if (!moved) wakeup_.WaitBeyond(seen, kAskAgain);
+  }
+  return std::move(other_work_);
+}
+
+void BspLane::HandleReply(const NextWorkReply& reply) {
+  if (reply.share() > 0) share_ = reply.share();
+  switch (reply.kind()) {
+    case NextWorkReply::GRANT:
+      if (reply.grant().eval() || reply.grant().job() != context_.job()) {
+        other_work_ = reply;
+      } else {
+        Begin(reply.grant());
+      }
+      return;
+    case NextWorkReply::LANE_FINISHED:
+      AnnounceEnd(reply.grant());
+      return;
+    case NextWorkReply::EXIT:
+      ended_ = true;
+      return;
+    default:
+      return;
+  }
+}
+
+void BspLane::Exchange(bool may_wait) {
+  CompletedWork completed;
+  const bool has_completed = !completed_.empty();
+  if (has_completed) {
+    completed = std::move(completed_.front());
+    completed_.pop_front();
+    lane_.host_.Flush();
+  }
+  const bool idle = carried_.empty() && completed_.empty() && may_wait;
+  last_asked_ = lane_.host_.options().clock->Now();
+  absl::StatusOr<NextWorkReply> reply =
+      lane_.Ask(has_completed ? &completed : nullptr, static_cast<uint32_t>(carried_.size()), context_.job(),
+                idle ? kWorkWaitMs : 0);
+  if (!reply.ok()) {
+    ended_ = true;
+    return;
+  }
+  HandleReply(*reply);
+}
+
+void BspLane::Begin(const Grant& grant) {
+  Carried carried;
+  carried.grant = grant;
+  if (spare_.empty()) {
+    carried.step = std::make_unique<BatchStep>(&context_, lane_.Policy(context_.job()), &wakeup_);
+  } else {
+    carried.step = std::move(spare_.back());
+    spare_.pop_back();
+    carried.step->Quiesce();
+  }
+  if (Resume(&carried) == Next::kGoOn) {
+    carried_[grant.logical_lane()] = std::move(carried);
+  } else {
+    spare_.push_back(std::move(carried.step));
+  }
+}
+
+absl::StatusOr<uint64_t> BspLane::CountBatches(const Grant& grant) {
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<SplitReader> reader,
+                         context_.train_data().OpenSplit(grant.pass(), grant.split(), 0));
+  Batch batch;
+  uint64_t batches = 0;
+  do {
+    SHOAL_RETURN_IF_ERROR(reader->Next(grant.batch_size(), &batch));
+    ++batches;
+  } while (!batch.end_of_split);
+  return batches;
+}
+
+BspLane::Next BspLane::Resume(Carried* carried) {
+  const Grant& grant = carried->grant;
+  while (!lane_.host_.killed() && lane_.host_.JobActive(grant.job())) {
+    carried->routes = context_.routes();
+    absl::StatusOr<OpenedSplit> opened = lane_.Open(grant, &context_, *carried->routes);
+    if (!opened.ok() || opened->outcome == RequestOutcome::kFenced) {
+      HandIn(*carried, /*finished=*/false, opened.status());
+      return Next::kGone;
+    }
+    if (opened->outcome == RequestOutcome::kStaleMap) {
+      lane_.host_.AwaitMap(grant.job(), carried->routes->version, absl::Seconds(1));
+      continue;
+    }
+    const uint64_t applied = opened->rounds_applied;
+    const uint64_t batch = applied > grant.first_round() ? applied - grant.first_round() : 0;
+    carried->round = grant.first_round() + batch;
+    carried->position = batch * grant.batch_size();
+    carried->has_mark = false;
+    if (batch > 0 || opened->watermarks.empty()) {
+      absl::StatusOr<uint64_t> batches = CountBatches(grant);
+      absl::Status status = batches.status();
+      // A server that applied the round before proves that all servers hold all contributions: the mark that its dead
+      // holder may not have sent everywhere is sent again.
+      RequestOutcome outcome = RequestOutcome::kOk;
+      if (status.ok() && opened->rounds_applied_min < applied && batch > 0 && batch <= *batches) {
+        status = Mark(*carried, applied - 1, &outcome);
+      }
+      if (!status.ok() || outcome == RequestOutcome::kFenced) {
+        HandIn(*carried, /*finished=*/false, status);
+        return Next::kGone;
+      }
+      if (opened->watermarks.empty() || batch >= *batches) {
+        carried->round = grant.first_round() + *batches;
+        HandIn(*carried, /*finished=*/true, absl::OkStatus());
+        return Next::kGone;
+      }
+    }
+    absl::StatusOr<std::unique_ptr<SplitReader>> reader =
+        context_.train_data().OpenSplit(grant.pass(), grant.split(), carried->position);
+    if (!reader.ok()) {
+      HandIn(*carried, /*finished=*/false, reader.status());
+      return Next::kGone;
+    }
+    carried->reader = std::move(*reader);
+    carried->pulling = false;
+    return Next::kGoOn;
+  }
+  HandIn(*carried, /*finished=*/false, absl::OkStatus());
+  return Next::kGone;
+}
+
+BspLane::Next BspLane::StartRound(Carried* carried) {
+  const Grant& grant = carried->grant;
+  const absl::Status status = lane_.ReadBatch(grant, &context_, carried->reader.get(), carried->position, {},
+                                              carried->counted, &carried->step->batch());
+  if (!status.ok()) {
+    HandIn(*carried, /*finished=*/false, status);
+    return Next::kGone;
+  }
+  carried->computed.batch = 0;
+  carried->computed.own_pushes_at_pull = lane_.own_pushes_;
+  PullRequest pull;
+  pull.header.lane = grant.lane();
+  pull.logical_lane = grant.logical_lane();
+  pull.round = carried->round;
+  pull.has_mark = std::exchange(carried->has_mark, false);
+  carried->pulling = true;
+  carried->step->StartPull(carried->routes, pull);
+  return Next::kGoOn;
+}
+
+BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
+  const Grant& grant = carried->grant;
+  carried->pulling = false;
+  AnswerCounts counts = carried->step->pull_counts();
+  absl::StatusOr<PushVerdict> verdict = PushVerdict::kReopen;
+  if (outcome == RequestOutcome::kFenced) verdict = PushVerdict::kFenced;
+  if (outcome == RequestOutcome::kOk) {
+    if (lane_.host_.options().before_batch) lane_.host_.options().before_batch(lane_.thread_, lane_.clock_);
+    if (lane_.host_.killed()) return Next::kGone;
+    const absl::Status status = lane_.Compute(carried->step.get(), &carried->computed);
+    if (!status.ok()) {
+      HandIn(*carried, /*finished=*/false, status);
+      return Next::kGone;
+    }
+    const Batch& batch = carried->step->batch();
+    PushRequest push;
+    push.header.lane = grant.lane();
+    push.pass = grant.pass();
+    push.split = grant.split();
+    push.lease = grant.lease();
+    push.begin = batch.begin;
+    push.end = batch.end;
+    push.end_of_split = batch.end_of_split;
+    push.examples = batch.rows;
+    push.logical_lane = grant.logical_lane();
+    push.round = carried->round;
+    carried->computed.own_pushes_at_push = lane_.own_pushes_;
+    carried->step->StartPush(push);
+    ++lane_.own_pushes_;
+    verdict = carried->step->AwaitPush(&counts);
+  }
+  lane_.host_.progress().AddAnswers(context_.job(), counts);
+  if (!verdict.ok() || *verdict == PushVerdict::kFenced) {
+    HandIn(*carried, /*finished=*/false, verdict.status());
+    return Next::kGone;
+  }
+  if (*verdict == PushVerdict::kReopen) {
+    lane_.host_.AwaitMap(grant.job(), carried->routes->version, absl::Milliseconds(10));
+    return Resume(carried);
+  }
+  ++lane_.clock_;
+  carried->position = carried->step->batch().end;
+  carried->has_mark = true;
+  ++carried->round;
+  lane_.CountTrained(grant, &context_, carried->step.get(), carried->computed, &carried->counted);
+  lane_.Report(grant, carried->position);
+  if (!carried->step->batch().end_of_split) return Next::kGoOn;
+  // The logical lane may go on elsewhere, so the mark cannot wait for the next pull.
+  RequestOutcome marked = RequestOutcome::kOk;
+  const absl::Status status = Mark(*carried, carried->round - 1, &marked);
+  HandIn(*carried, /*finished=*/status.ok() && marked == RequestOutcome::kOk, status);
+  return Next::kGone;
+}
+
+absl::Status BspLane::Mark(const Carried& carried, uint64_t round, RequestOutcome* outcome) {
+  MarkRequest mark;
+  mark.header.run = carried.grant.run();
+  mark.header.lane = carried.grant.lane();
+  mark.lease = carried.grant.lease();
+  mark.logical_lane = carried.grant.logical_lane();
+  mark.round = round;
+  return lane_.MarkAll(mark, &context_, *carried.routes, outcome);
+}
+
+void BspLane::AnnounceEnd(const Grant& grant) {
+  Carried carried;
+  carried.grant = grant;
+  carried.routes = context_.routes();
+  carried.round = grant.first_round();
+  MarkRequest mark;
+  mark.header.run = grant.run();
+  mark.header.lane = grant.lane();
+  mark.lease = grant.lease();
+  mark.logical_lane = grant.logical_lane();
+  mark.has_round = grant.first_round() > 0;
+  mark.round = grant.first_round() > 0 ? grant.first_round() - 1 : 0;
+  mark.last = true;
+  RequestOutcome outcome = RequestOutcome::kOk;
+  const absl::Status status = lane_.MarkAll(mark, &context_, *carried.routes, &outcome);
+  HandIn(carried, status.ok() && outcome == RequestOutcome::kOk, status);
+}
+
+void BspLane::HandIn(const Carried& carried, bool finished, const absl::Status& status) {
+  const Grant& grant = carried.grant;
+  CompletedWork work;
+  work.set_job(grant.job());
+  work.set_run(grant.run());
+  work.set_lease(grant.lease());
+  work.set_finished(finished);
+  work.set_records(carried.position);
+  work.set_clock(lane_.clock_);
+  work.set_next_round(carried.round);
+  if (!status.ok() && !SplitCanGoElsewhere(status)) {
+    work.set_error(absl::StrCat(lane_.Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", status.message()));
+  }
+  completed_.push_back(std::move(work));
+}
+
+void BspLane::ReturnAll() {
+  for (auto& [logical_lane, carried] : carried_) {
+    carried.step->Quiesce();
+    HandIn(carried, /*finished=*/false, absl::OkStatus());
+  }
+  carried_.clear();
+  while (!completed_.empty() && !ended_) {
+    lane_.host_.Flush();
+    CompletedWork completed = std::move(completed_.front());
+    completed_.pop_front();
+    // The answer may be new work: it is dropped here, and freed when the worker leaves.
+    if (!lane_.Ask(&completed, 0, context_.job(), 0).ok()) return;
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,307 @@
+#include "worker/train/lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "base/status_macros.h"
+#include "proto/metrics_convert.h"
+#include "worker/model/metrics.h"
+#include "worker/train/bsp_lane.h"
+
+namespace shoal {
+namespace {
+
+// How long the scheduler parks a question for work.
+constexpr uint32_t kWorkWaitMs = 1000;
+
+}  // namespace
+
+bool SplitCanGoElsewhere(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsNotFound(status);
+}
+
+std::string Lane::Who() const {
+  return absl::StrCat("worker ", host_.options().name, ", thread ", thread_);
+}
+
+void Lane::Run() {
+  CompletedWork completed;
+  bool has_completed = false;
+  absl::optional<NextWorkReply> left_over;  // what a bsp lane was given after its last logical lane
+  while (!host_.killed()) {
+    absl::StatusOr<NextWorkReply> reply = absl::CancelledError();
+    if (left_over.has_value()) {
+      reply = *std::exchange(left_over, absl::nullopt);
+    } else {
+      const bool stopping = host_.stopping();
+      if (stopping && !has_completed) return;
+      reply = Ask(has_completed ? &completed : nullptr, 0, 0, stopping ? 0 : kWorkWaitMs);
+      has_completed = false;
+      if (stopping) return;
+    }
+    if (!reply.ok() || reply->kind() == NextWorkReply::EXIT) return;
+    if (reply->kind() == NextWorkReply::WAIT) {
+      host_.progress().SetLane(thread_, {});
+      lane_ = 0;
+      if (context_ != nullptr && !host_.JobActive(context_->job())) UseJob(nullptr);  // frees its memory
+      continue;
+    }
+    const Grant& grant = reply->grant();
+    if (!grant.eval()) {
+      absl::StatusOr<std::shared_ptr<JobContext>> context = host_.Context(grant.job());
+      if (context.ok() && (*context)->config().sync().has_bsp()) {
+        UseJob(*context);
+        left_over = BspLane(this, context_.get()).Run(*reply);
+        continue;
+      }
+    }
+    completed = RunGrant(grant);
+    has_completed = true;
+    host_.Flush();  // metrics come before the news that the split is done, so that the job's end has them all
+  }
+}
+
+absl::StatusOr<NextWorkReply> Lane::Ask(const CompletedWork* completed, uint32_t carried, uint64_t carried_job,
+                                        uint32_t wait_ms) {
+  NextWorkRequest request;
+  request.set_thread(thread_);
+  request.set_sequence(++sequence_);
+  request.set_wait_ms(wait_ms);
+  request.set_carried(carried);
+  request.set_carried_job(carried_job);
+  if (completed != nullptr) *request.mutable_completed() = *completed;
+  return host_.NextWork(std::move(request));
+}
+
+void Lane::UseJob(std::shared_ptr<JobContext> context) {
+  if (context_ == context) return;
+  for (std::unique_ptr<BatchStep>& step : steps_) step.reset();
+  workspace_.reset();
+  context_ = std::move(context);
+  if (context_ == nullptr) return;
+  workspace_ = context_->model().NewWorkspace();
+  for (std::unique_ptr<BatchStep>& step : steps_) {
+    step = std::make_unique<BatchStep>(context_.get(), Policy(context_->job()), nullptr);
+  }
+}
+
+RetryPolicy Lane::Policy(uint64_t job) {
+  RetryPolicy policy;
+  policy.clock = host_.options().clock;
+  policy.request_timeout = host_.options().request_timeout;
+  policy.retry_limit = host_.options().retry_limit;
+  policy.keep_going = [this, job] { return !host_.killed() && host_.JobActive(job); };
+  return policy;
+}
+
+CompletedWork Lane::RunGrant(const Grant& grant) {
+  CompletedWork work;
+  work.set_job(grant.job());
+  work.set_run(grant.run());
+  work.set_lease(grant.lease());
+  absl::StatusOr<std::shared_ptr<JobContext>> context = host_.Context(grant.job());
+  if (!context.ok()) {
+    if (!SplitCanGoElsewhere(context.status())) work.set_error(absl::StrCat(Who(), ": ", context.status().message()));
+    return work;
+  }
+  UseJob(*context);
+  if (grant.eval()) {
+    const absl::Status status = RunEval(grant, context_.get(), &work);
+    if (!status.ok() && !SplitCanGoElsewhere(status)) {
+      work.set_error(absl::StrCat(Who(), ": evaluation: ", status.message()));
+    }
+  } else {
+    RunSplit(grant, context_.get(), &work);
+  }
+  work.set_clock(clock_);
+  return work;
+}
+
+void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
+  uint64_t counted = 0;
+  while (!host_.killed() && host_.JobActive(grant.job())) {
+    std::shared_ptr<const RouteMap> routes = context->routes();
+    absl::StatusOr<OpenedSplit> opened = Open(grant, context, *routes);
+    absl::StatusOr<SplitEnd> end = SplitEnd::kDrop;
+    if (!opened.ok()) {
+      end = opened.status();
+    } else if (opened->outcome == RequestOutcome::kStaleMap) {
+      host_.AwaitMap(grant.job(), routes->version, absl::Seconds(1));
+      continue;
+    } else if (opened->outcome == RequestOutcome::kFenced) {
+      return;
+    } else {
+      if (lane_ != grant.lane()) {
+        lane_ = grant.lane();
+        clock_ = std::max(grant.clock(), opened->slowest_clock);
+      }
+      end = TrainFrom(grant, context, routes, *opened, &counted, work);
+      for (std::unique_ptr<BatchStep>& step : steps_) step->Quiesce();
+    }
+    if (!end.ok()) {
+      if (!SplitCanGoElsewhere(end.status())) {
+        work->set_error(absl::StrCat(Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ",
+                                     end.status().message()));
+      }
+      return;
+    }
+    if (*end == SplitEnd::kFinished) work->set_finished(true);
+    if (*end != SplitEnd::kReopen) return;
+    // The map may be on its way; without a newer one the servers' watermarks decide, after a short breath.
+    host_.AwaitMap(grant.job(), routes->version, absl::Milliseconds(10));
+  }
+}
+
+absl::StatusOr<OpenedSplit> Lane::Open(const Grant& grant, JobContext* context, const RouteMap& routes) {
+  OpenSplitRequest request;
+  request.header = {context->job(), grant.run(), routes.version, grant.lane()};
+  request.pass = grant.pass();
+  request.split = grant.split();
+  request.lease = grant.lease();
+  request.logical_lane = grant.logical_lane();
+  std::vector<OpenSplitReply> replies(routes.servers.size());
+  CallSet calls;
+  calls.Reset(replies.size());
+  const RetryPolicy policy = Policy(context->job());
+  auto issue = [&](size_t s) {
+    replies[s] = {};
+    routes.servers[s].client->OpenSplit(&request, policy.request_timeout, &replies[s], calls.Begin(s));
+  };
+  for (size_t s = 0; s < replies.size(); ++s) issue(s);
+  uint64_t retries = 0;
+  const absl::Status status = RepeatCalls(&calls, replies.size(), policy, issue, /*parked_is_fine=*/false, &retries);
+  AnswerCounts counts;
+  counts.retries = retries;
+  OpenedSplit opened;
+  opened.rounds_applied_min = ~uint64_t{0};
+  if (status.ok()) {
+    for (const OpenSplitReply& reply : replies) {
+      counts.fenced += reply.outcome == RequestOutcome::kFenced;
+      counts.stale_map += reply.outcome == RequestOutcome::kStaleMap;
+      opened.outcome = std::max(opened.outcome, reply.outcome);
+      opened.watermarks.insert(opened.watermarks.end(), reply.watermarks.begin(), reply.watermarks.end());
+      opened.slowest_clock = std::max(opened.slowest_clock, reply.slowest_clock);
+      opened.rounds_applied = std::max(opened.rounds_applied, reply.rounds_applied);
+      opened.rounds_applied_min = std::min(opened.rounds_applied_min, reply.rounds_applied);
+    }
+  }
+  host_.progress().AddAnswers(context->job(), counts);
+  SHOAL_RETURN_IF_ERROR(status);
+  std::sort(opened.watermarks.begin(), opened.watermarks.end());
+  opened.watermarks.erase(std::unique(opened.watermarks.begin(), opened.watermarks.end()), opened.watermarks.end());
+  if (!opened.watermarks.empty() && opened.watermarks.back() == kSplitDone) opened.watermarks.pop_back();
+  return opened;
+}
+
+absl::Status Lane::MarkAll(const MarkRequest& prototype, JobContext* context, const RouteMap& routes,
+                           RequestOutcome* outcome) {
+  MarkRequest request = prototype;
+  request.header.job = context->job();
+  request.header.map_version = routes.version;
+  std::vector<MarkReply> replies(routes.servers.size());
+  CallSet calls;
+  calls.Reset(replies.size());
+  const RetryPolicy policy = Policy(context->job());
+  auto issue = [&](size_t s) {
+    replies[s] = {};
+    routes.servers[s].client->Mark(&request, policy.request_timeout, &replies[s], calls.Begin(s));
+  };
+  for (size_t s = 0; s < replies.size(); ++s) issue(s);
+  uint64_t retries = 0;
+  SHOAL_RETURN_IF_ERROR(RepeatCalls(&calls, replies.size(), policy, issue, /*parked_is_fine=*/false, &retries));
+  *outcome = RequestOutcome::kOk;
+  for (const MarkReply& reply : replies) *outcome = std::max(*outcome, reply.outcome);
+  return absl::OkStatus();
+}
+
+absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReader* reader, uint64_t position,
+                             const std::vector<uint64_t>& watermarks, uint64_t counted, Batch* batch) {
+  uint64_t size = grant.batch_size();
+  for (uint64_t watermark : watermarks) {
+    if (watermark > position) size = std::min(size, watermark - position);
+  }
+  SHOAL_RETURN_IF_ERROR(reader->Next(size, batch));
+  if (batch->begin != position) {
+    return absl::InternalError(absl::StrCat("reader is at record ", batch->begin, ", expected ", position));
+  }
+  // Every pass sees the same bad records: they are counted in the first one only.
+  if (batch->bad.empty() || grant.pass() != 0 || position < counted) return absl::OkStatus();
+  host_.progress().AddBadRecords(context->job(), batch->bad);
+  if (context->config().data().max_bad_records() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(batch->bad.front().message, " (data.max_bad_records is 0: raise it to skip and count such records)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::Compute(BatchStep* step, ComputedBatch* computed) {
+  absl::StatusOr<StepResult> result = step->Compute(/*training=*/true, workspace_.get());
+  SHOAL_RETURN_IF_ERROR(result.status());
+  computed->loss_sum = result->loss_sum;
+  computed->predictions.assign(result->predictions.begin(), result->predictions.end());
+  return absl::OkStatus();
+}
+
+void Lane::CountTrained(const Grant& grant, JobContext* context, BatchStep* step, const ComputedBatch& computed,
+                        uint64_t* counted) {
+  const Batch& batch = step->batch();
+  const uint64_t own = computed.own_pushes_at_push - computed.own_pushes_at_pull;
+  const uint64_t between = step->pushes_between() > own ? step->pushes_between() - own : 0;
+  const uint64_t behind = computed.batch > step->slowest_clock() ? computed.batch - step->slowest_clock() : 0;
+  host_.progress().AddBatch(context->job(), batch.rows, behind, between);
+  if (batch.begin < *counted) return;  // a recomputed batch is not counted twice
+  *counted = batch.end;
+  const Progress::Trained where{context->job(), grant.run(), grant.pass(), grant.split(), batch.begin, batch.end};
+  host_.progress().AddTrained(thread_, where, [&](MetricSums* sums) {
+    StepResult result;
+    result.loss_sum = computed.loss_sum;
+    result.predictions = computed.predictions;
+    AddBatch(batch, result, context->model().loss(), context->model().outputs(),
+             context->config().evaluate().exact_auc(), sums);
+  });
+}
+
+void Lane::Report(const Grant& grant, uint64_t records_done) {
+  LaneReport report;
+  report.set_job(grant.job());
+  report.set_lane(grant.lane());
+  report.set_clock(clock_);
+  report.set_lease(grant.lease());
+  report.set_records_done(records_done);
+  host_.progress().SetLane(thread_, report);
+}
+
+absl::Status Lane::RunEval(const Grant& grant, JobContext* context, CompletedWork* work) {
+  SHOAL_ASSIGN_OR_RETURN(DataSet * data, context->EvalData());
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<SplitReader> reader, data->OpenSplit(0, grant.split(), 0));
+  MetricSums sums;
+  BatchStep& step = *steps_[0];
+  for (bool end = false; !end;) {
+    if (host_.killed() || host_.stopping()) return absl::CancelledError("the worker is stopping");
+    SHOAL_RETURN_IF_ERROR(reader->Next(grant.batch_size(), &step.batch()));
+    end = step.batch().end_of_split;
+    if (!step.batch().bad.empty()) {
+      host_.progress().AddBadRecords(grant.job(), step.batch().bad);
+      if (context->config().data().max_bad_records() == 0) {
+        return absl::InvalidArgumentError(step.batch().bad.front().message);
+      }
+    }
+    if (step.batch().rows == 0) continue;
+    PullRequest pull;
+    pull.read_only = true;
+    step.StartPull(context->routes(), pull);
+    SHOAL_ASSIGN_OR_RETURN(RequestOutcome outcome, step.AwaitPull());
+    if (outcome != RequestOutcome::kOk) return absl::UnavailableError("the map changed during evaluation");
+    SHOAL_ASSIGN_OR_RETURN(StepResult result, step.Compute(/*training=*/false, workspace_.get()));
+    AddBatch(step.batch(), result, context->model().loss(), context->model().outputs(),
+             context->config().evaluate().exact_auc(), &sums);
+  }
+  *work->mutable_eval() = ToProto(sums);
+  work->set_finished(true);
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,123 @@
+// A lane: the thread of a worker that trains one split after another.
+#ifndef SHOAL_WORKER_TRAIN_LANE_H_
+#define SHOAL_WORKER_TRAIN_LANE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/scheduler.pb.h"
+#include "worker/train/batch_step.h"
+#include "worker/train/job_context.h"
+#include "worker/train/progress.h"
+#include "worker/train/worker_agent.h"
+
+namespace shoal {
+
+// What a lane needs of its worker. Thread-safe.
+class LaneHost {
+ public:
+  virtual ~LaneHost() = default;
+  virtual const WorkerOptions& options() const = 0;
+  // The job's context, made on first use (may take as long as opening the inputs takes).
+  virtual absl::StatusOr<std::shared_ptr<JobContext>> Context(uint64_t job) = 0;
+  // Whether the newest view still has the job.
+  virtual bool JobActive(uint64_t job) = 0;
+  // Waits until the job's map is newer than `version`, at most `timeout`.
+  virtual void AwaitMap(uint64_t job, uint64_t version, absl::Duration timeout) = 0;
+  // Asks the scheduler, again and again while it cannot be reached; CANCELLED once the worker is stopped.
+  virtual absl::StatusOr<NextWorkReply> NextWork(NextWorkRequest request) = 0;
+  // Sends what is in progress() now.
+  virtual void Flush() = 0;
+  virtual Progress& progress() = 0;
+  // Finish the batch, return the split and end.
+  virtual bool stopping() const = 0;
+  // End at once.
+  virtual bool killed() const = 0;
+};
+
+// What OpenSplit found on all servers together.
+struct OpenedSplit {
+  RequestOutcome outcome = RequestOutcome::kOk;
+  std::vector<uint64_t> watermarks;  // distinct, ascending, without those that are done
+  uint64_t slowest_clock = 0;        // largest that a server reported
+  uint64_t rounds_applied = 0;       // bsp: largest ...
+  uint64_t rounds_applied_min = 0;   // ... and smallest
+};
+
+// Whether a split that failed so should go back to the scheduler (true) or the job fail (false).
+bool SplitCanGoElsewhere(const absl::Status& status);
+
+// What the metrics of a batch need once its push is acknowledged.
+struct ComputedBatch {
+  std::vector<float> predictions;
+  double loss_sum = 0;
+  uint64_t own_pushes_at_pull = 0;
+  uint64_t own_pushes_at_push = 0;
+  uint64_t batch = 0;    // its index in the lane: c
+};
+
+// Runs on one thread of its own. Not thread-safe.
+class Lane {
+ public:
+  Lane(LaneHost* host, uint32_t thread) : host_(*host), thread_(thread) {}
+  // Until the worker stops or the scheduler says EXIT.
+  void Run();
+
+ private:
+  friend class BspLane;
+
+  // A question with the next sequence number; `completed` may be null.
+  absl::StatusOr<NextWorkReply> Ask(const CompletedWork* completed, uint32_t carried, uint64_t carried_job,
+                                    uint32_t wait_ms);
+  CompletedWork RunGrant(const Grant& grant);
+  void RunSplit(const Grant& grant, JobContext* context, CompletedWork* work);
+  enum class SplitEnd {
+    kFinished,
+    kReopen,  // a partition is elsewhere or at another watermark
+    kDrop,    // fenced or stopping: somebody else goes on
+  };
+  // Trains from where `opened` says. *counted: records of the split whose metrics are counted.
+  absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context,
+                                     std::shared_ptr<const RouteMap> routes, const OpenedSplit& opened,
+                                     uint64_t* counted, CompletedWork* work);
+  // Waits for a push and, when it is done, counts the batch.
+  absl::StatusOr<SplitEnd> FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
+                                      const ComputedBatch& computed, uint64_t* counted, CompletedWork* work);
+  void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step,
+                 ComputedBatch* computed, uint64_t batch);
+  void StartPush(const Grant& grant, BatchStep* step);
+  absl::Status RunEval(const Grant& grant, JobContext* context, CompletedWork* work);
+  absl::StatusOr<OpenedSplit> Open(const Grant& grant, JobContext* context, const RouteMap& routes);
+  absl::Status MarkAll(const MarkRequest& prototype, JobContext* context, const RouteMap& routes,
+                       RequestOutcome* outcome);
+  // Reads the next batch of a split; never across a watermark of another partition. Records below `counted` were seen
+  // before.
+  absl::Status ReadBatch(const Grant& grant, JobContext* context, SplitReader* reader, uint64_t position,
+                         const std::vector<uint64_t>& watermarks, uint64_t counted, Batch* batch);
+  absl::Status Compute(BatchStep* step, ComputedBatch* computed);
+  void CountTrained(const Grant& grant, JobContext* context, BatchStep* step, const ComputedBatch& computed,
+                    uint64_t* counted);
+  RetryPolicy Policy(uint64_t job);
+  // Takes (and keeps) the buffers for a job; null: frees them.
+  void UseJob(std::shared_ptr<JobContext> context);
+  void Report(const Grant& grant, uint64_t records_done);
+  std::string Who() const;
+
+  LaneHost& host_;
+  const uint32_t thread_;
+  uint64_t sequence_ = 0;
+  uint64_t clock_ = 0;        // batches finished by lane_
+  uint64_t lane_ = 0;         // id in the live set of the job below
+  uint64_t own_pushes_ = 0;   // started so far
+  // Buffers of the job last worked on; steps_ end before the context that they use.
+  std::shared_ptr<JobContext> context_;
+  std::unique_ptr<ModelWorkspace> workspace_;
+  std::unique_ptr<BatchStep> steps_[2];
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_TRAIN_LANE_H_

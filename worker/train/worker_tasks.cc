@@ -1,0 +1,67 @@
+#include "worker/train/worker_tasks.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/wire/dense_layout.h"
+#include "worker/data/data_set.h"
+#include "worker/model/model.h"
+
+namespace shoal {
+namespace {
+
+absl::Status CheckReadable(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char byte;
+  if (file < 0 || read(file, &byte, 1) < 0) {
+    const int error = errno;
+    if (file >= 0) close(file);
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", std::strerror(error)));
+  }
+  close(file);
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const Input& input) {
+  glob_t found = {};
+  const int result = glob(input.path().c_str(), 0, nullptr, &found);
+  absl::Status status;
+  if (result == GLOB_NOMATCH || found.gl_pathc == 0) {
+    status = absl::InvalidArgumentError(absl::StrCat("no file matches ", input.path()));
+  } else if (result != 0) {
+    status = absl::InvalidArgumentError(absl::StrCat("cannot list ", input.path()));
+  }
+  for (size_t i = 0; status.ok() && i < found.gl_pathc; ++i) status = CheckReadable(found.gl_pathv[i]);
+  globfree(&found);
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<JobPlan> PlanJob(const Job& job) {
+  JobPlan plan;
+  SHOAL_ASSIGN_OR_RETURN(*plan.mutable_train(), PlanInputs(job.data(), InputKind::kTrain));
+  if (job.data().eval_size() > 0 || job.data().format().synthetic().eval_rows() > 0) {
+    SHOAL_ASSIGN_OR_RETURN(*plan.mutable_eval(), PlanInputs(job.data(), InputKind::kEval));
+  }
+  SHOAL_ASSIGN_OR_RETURN(*plan.mutable_schema(), MakeSchema(job.data(), plan.train()));
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ModelGraph> model, ModelGraph::Create(job, plan.schema()));
+  *plan.mutable_model() = model->spec();
+  SHOAL_RETURN_IF_ERROR(DenseLayout::Create(plan.model(), job.partitions()).status());
+  return plan;
+}
+
+absl::Status CheckInputs(const Job& job) {
+  for (const Input& input : job.data().train()) SHOAL_RETURN_IF_ERROR(CheckInput(input));
+  for (const Input& input : job.data().eval()) SHOAL_RETURN_IF_ERROR(CheckInput(input));
+  return absl::OkStatus();
+}
+
+}  // namespace shoal
