@@ -21,6 +21,8 @@ namespace shoal {
 inline constexpr uint64_t kMaxPartitions = uint64_t{1} << 20;
 inline constexpr uint64_t kMaxGroups = 4096;
 inline constexpr uint64_t kMaxTablesPerGroup = 65536;
+// What a pull's reply may need besides its values.
+inline constexpr uint64_t kMaxHeadBytes = uint64_t{1} << 20;
 
 // A request with the memory that its spans and pointers point to. Moving it leaves them valid.
 struct OwnedPullRequest {
@@ -53,7 +55,7 @@ absl::Status DecodeMarkReply(Chunks message, MarkReply* reply);
 // Floats that a pull's reply brings: by group and table of the group, and last of the dense blocks.
 using FlatSizes = std::vector<uint64_t>;
 
-// Memory for the values of a pull's reply, with reply->rows and reply->dense pointing into it, so that rows are
+// Memory for the values of a pull's reply, with reply->rows, dense and dense_floats set to it, so that rows are
 // gathered where they are sent from. INVALID_ARGUMENT when larger than max_bytes.
 absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const FlatSizes& sizes, uint64_t max_bytes,
                                              PullReply* reply);

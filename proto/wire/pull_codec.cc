@@ -194,6 +194,11 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
   if (sizes.size() != wanted) {
     return absl::InternalError(absl::StrCat("sizes of a pull: ", sizes.size(), ", must be ", wanted));
   }
+  constexpr size_t kMaxSizes = kMaxHeadBytes / 16;  // they travel with 8 bytes each
+  if (sizes.size() > kMaxSizes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PullRequest.groups.tables: ", sizes.size() - 1, " in all, must be fewer than ", kMaxSizes));
+  }
   for (uint64_t size : sizes) {
     // Compared before it is added: the sum cannot overflow.
     if (size > max_bytes / sizeof(float) - floats) {
@@ -214,6 +219,7 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
     }
   }
   reply->dense = next;
+  reply->dense_floats = sizes.back();
   return values;
 }
 

@@ -1,0 +1,30 @@
+// gRPC settings of both ends in one place, so that they cannot disagree.
+#ifndef SHOAL_PROTO_RPC_RPC_OPTIONS_H_
+#define SHOAL_PROTO_RPC_RPC_OPTIONS_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server_builder.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace shoal {
+
+// Largest message that either end sends or takes. A pull of 65,536 keys of dimension 64 has 16 MiB and a dense model of
+// 10 million floats 40 MiB; both must fit with room to spare.
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
+// How much later than asked a call gives up: the server's own answer to a parked call should win.
+inline constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(500);
+
+// A channel to host:port. Channels with the same number share one connection; different ones never do.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, int number);
+
+// Sets limits and keepalive of a server.
+void ConfigureServer(grpc::ServerBuilder* builder);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROTO_RPC_RPC_OPTIONS_H_

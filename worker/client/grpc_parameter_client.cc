@@ -1,0 +1,149 @@
+#include "worker/client/grpc_parameter_client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "proto/rpc/address.h"
+#include "proto/rpc/byte_buffers.h"
+#include "proto/rpc/rpc_options.h"
+#include "proto/rpc/status_convert.h"
+#include "proto/wire/parameter_codec.h"
+
+namespace shoal {
+namespace {
+
+// Bulk messages go over several connections (one fills before the network does); small ones over one of their own, so
+// that they never queue behind a bulk message.
+constexpr int kControlChannel = 0;
+constexpr int kDataChannels = 2;
+
+using Decode = std::function<absl::Status(Chunks)>;
+
+}  // namespace
+
+// Thread-safe.
+class GrpcParameterClient::Impl {
+ public:
+  explicit Impl(std::string address) : address_(std::move(address)) {
+    for (int i = 0; i <= kDataChannels; ++i) {
+      stubs_[i] = std::make_unique<grpc::GenericStub>(MakeChannel(address_, i));
+    }
+  }
+
+  ~Impl() {
+    MutexLock lock(&mu_);
+    // TryCancel only posts the cancellation: the callbacks run on gRPC's threads.
+    for (const auto& [call, unused] : calls_) call->context.TryCancel();
+    // gRPC ends a cancelled call soon, whatever the server does.
+    while (in_flight_ > 0) idle_.WaitFor(&mu_, absl::Seconds(1));
+  }
+
+  int NextDataChannel() { return 1 + static_cast<int>(next_++ % kDataChannels); }
+
+  // Sends a message, or ends with the error that kept it from being one.
+  void Start(const char* method, int channel, absl::StatusOr<ByteArray> message, absl::Duration timeout, Decode decode,
+             Done done) {
+    if (!message.ok()) {
+      done(message.status());
+      return;
+    }
+    auto owned = std::make_unique<Call>();
+    Call* const call = owned.get();
+    call->request = ToByteBuffer(*std::move(message));
+    call->decode = std::move(decode);
+    call->done = std::move(done);
+    call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout + kDeadlineSlack));
+    {
+      MutexLock lock(&mu_);
+      ++in_flight_;
+      calls_.emplace(call, std::move(owned));
+    }
+    stubs_[channel]->UnaryCall(&call->context, method, grpc::StubOptions(), &call->request, &call->response,
+                               [this, call](grpc::Status status) { End(call, FromGrpc(status)); });
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer response;
+    Decode decode;
+    Done done;
+  };
+
+  void End(Call* call, absl::Status status) {
+    if (status.ok()) {
+      status = call->decode(ReceivedBytes(call->response).chunks());
+    } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+      status = absl::Status(status.code(), absl::StrCat("server ", address_, ": ", status.message()));
+    }
+    std::unique_ptr<Call> owned;
+    {
+      MutexLock lock(&mu_);
+      const auto it = calls_.find(call);
+      owned = std::move(it->second);
+      calls_.erase(it);
+    }
+    owned->done(std::move(status));
+    // Before the count: the call holds a reference to the channel, which the destructor must be the last to drop.
+    owned.reset();
+    MutexLock lock(&mu_);
+    if (--in_flight_ == 0) idle_.SignalAll();
+  }
+
+  const std::string address_;
+  std::array<std::unique_ptr<grpc::GenericStub>, 1 + kDataChannels> stubs_;
+  std::atomic<unsigned> next_{0};
+  Mutex mu_;
+  CondVar idle_;
+  int in_flight_ ABSL_GUARDED_BY(mu_) = 0;  // callbacks that have not returned
+  std::map<Call*, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mu_);
+};
+
+absl::StatusOr<std::unique_ptr<GrpcParameterClient>> GrpcParameterClient::Create(const std::string& address) {
+  SHOAL_RETURN_IF_ERROR(ParseAddress(address).status());
+  return std::unique_ptr<GrpcParameterClient>(new GrpcParameterClient(std::make_unique<Impl>(address)));
+}
+
+GrpcParameterClient::GrpcParameterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcParameterClient::~GrpcParameterClient() = default;
+
+void GrpcParameterClient::OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply,
+                                    Done done) {
+  impl_->Start(
+      "/shoal.wire.ParameterService/OpenSplit", kControlChannel, EncodeOpenSplitRequest(*request), timeout,
+      [reply](Chunks message) { return DecodeOpenSplitReply(message, reply); }, std::move(done));
+}
+
+void GrpcParameterClient::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
+  const absl::Status fit = CheckPullDestinations(*request, *reply);
+  if (!fit.ok()) {
+    done(fit);
+    return;
+  }
+  impl_->Start(
+      "/shoal.wire.ParameterService/Pull", impl_->NextDataChannel(), EncodePullRequest(*request, kMaxMessageBytes),
+      timeout, [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
+}
+
+void GrpcParameterClient::Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) {
+  impl_->Start(
+      "/shoal.wire.ParameterService/Push", impl_->NextDataChannel(), EncodePushRequest(*request, kMaxMessageBytes),
+      timeout, [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
+}
+
+void GrpcParameterClient::Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) {
+  impl_->Start(
+      "/shoal.wire.ParameterService/Mark", kControlChannel, EncodeMarkRequest(*request), timeout,
+      [reply](Chunks message) { return DecodeMarkReply(message, reply); }, std::move(done));
+}
+
+}  // namespace shoal
