@@ -130,6 +130,10 @@ TEST_CASE("LoadJob errors: hostile sizes end in a message, quickly", "[proto][un
     laughs += "]\n";
   }
   CHECK(ErrorOf(laughs).find("more than 262144 values") != std::string::npos);
+  std::string anchors = "a: ";
+  for (int i = 0; i < 60; ++i) absl::StrAppend(&anchors, "&a", i, " [");
+  for (int i = 0; i < 100000; ++i) anchors += "x,";
+  CHECK(ErrorOf(anchors + std::string(60, ']')).find("more than 262144 values") != std::string::npos);
   std::string many;
   for (int i = 0; i < 500; ++i) absl::StrAppend(&many, "zzzzzzzzzzz", i, ": 1\n");
   const std::string errors = ErrorOf(many);

@@ -97,7 +97,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Count(int values, const YAML::Mark& mark) {
     values_ += values;
-    if (values_ > kMaxYamlValues) Fail(mark, absl::StrCat("more than ", kMaxYamlValues, " values"));
+    if (values_ + anchored_values_ > kMaxYamlValues) Fail(mark, absl::StrCat("more than ", kMaxYamlValues, " values"));
   }
 
   static int Depth(const YamlNode& node) {
@@ -133,7 +133,14 @@ class TreeBuilder : public YAML::EventHandler {
     mark.column = node.position.column - 1;
     Count(1, mark);
     if (failed()) return;
-    if (anchor != 0) anchors_[anchor] = {node, values_ - first_value};
+    if (anchor != 0) {
+      // Kept twice, so counted twice: nested anchors would multiply memory otherwise.
+      const int held = values_ - first_value;
+      anchored_values_ += held;
+      Count(0, mark);
+      if (failed()) return;
+      anchors_[anchor] = {node, held};
+    }
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -160,6 +167,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<OpenNode> open_;
   std::map<YAML::anchor_t, std::pair<YamlNode, int>> anchors_;  // value and number of values in it
   int values_ = 0;
+  int anchored_values_ = 0;
   YamlNode root_;
   std::string error_;
   YamlPosition error_position_;
