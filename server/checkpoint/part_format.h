@@ -1,0 +1,125 @@
+// The bytes of a checkpoint part (docs/checkpoint-format.md): encoding and checked decoding, without files.
+#ifndef SHOAL_SERVER_CHECKPOINT_PART_FORMAT_H_
+#define SHOAL_SERVER_CHECKPOINT_PART_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace shoal {
+
+inline constexpr uint32_t kCheckpointFormatVersion = 1;
+
+// What is the same for all partitions of a part.
+struct PartHeader {
+  struct Table {
+    std::string name;
+    uint32_t dim = 0;
+    uint32_t state = 0;  // floats of optimizer state per row
+  };
+  uint64_t job = 0;
+  uint64_t run = 0;
+  uint32_t partitions = 0;  // of the job
+  std::vector<Table> tables;
+  std::vector<std::string> tensors;
+};
+
+// One partition's progress.
+struct PartitionProgress {
+  struct OpenSplit {
+    uint64_t number = 0;
+    uint64_t lease = 0;
+    uint64_t watermark = 0;
+  };
+  uint32_t partition = 0;
+  uint64_t examples = 0;
+  uint64_t rounds_applied = 0;
+  uint64_t done_prefix = 0;
+  std::vector<uint64_t> done_extra;
+  std::vector<OpenSplit> open;
+};
+
+struct PartBlock {
+  uint32_t tensor = 0;
+  uint64_t index = 0;
+  uint64_t offset = 0;
+  absl::Span<const float> weights;
+  absl::Span<const float> state;
+};
+
+// One entry of a part's index.
+struct PartEntry {
+  uint32_t partition = 0;
+  uint64_t offset = 0;  // of the section in the file
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  uint64_t rows = 0;
+  uint64_t counted = 0;
+};
+
+// Appends one partition's section to a string, in this order: progress; per table BeginTable, its rows, its counted
+// keys; BeginBlocks, the blocks. Not thread-safe.
+class SectionWriter {
+ public:
+  explicit SectionWriter(std::string* out) : out_(out) {}
+  void Progress(const PartitionProgress& progress, uint32_t tables);
+  // Rows and counted keys may follow in any order; EndTable writes their counts.
+  void BeginTable();
+  void Row(uint64_t key, uint64_t touched, absl::Span<const float> values);
+  void Counted(uint64_t key, uint64_t touched, uint64_t count);
+  void EndTable();
+  void BeginBlocks(uint64_t count);
+  void Block(const PartBlock& block);
+  uint64_t rows() const { return rows_; }
+  uint64_t counted() const { return counted_; }
+
+ private:
+  std::string* const out_;
+  std::string counted_bytes_;
+  size_t table_at_ = 0;
+  uint64_t rows_ = 0, counted_ = 0;              // of the section
+  uint64_t table_rows_ = 0, table_counted_ = 0;  // of the table
+};
+
+// Receives a parsed section. A bad status from any of them ends the parsing and is returned.
+class SectionVisitor {
+ public:
+  virtual ~SectionVisitor() = default;
+  virtual absl::Status Progress(const PartitionProgress& progress) = 0;
+  virtual absl::Status Row(uint32_t table, uint64_t key, uint64_t touched, absl::Span<const float> values) = 0;
+  virtual absl::Status Counted(uint32_t table, uint64_t key, uint64_t touched, uint64_t count) = 0;
+  virtual absl::Status Block(const PartBlock& block) = 0;
+};
+
+// Header with magic and checksum.
+std::string EncodePartHeader(const PartHeader& header);
+// Parses a header at the start of `bytes`; *consumed is its length. DATA_LOSS names what is wrong.
+absl::StatusOr<PartHeader> ParsePartHeader(absl::string_view bytes, uint64_t* consumed);
+
+// Index and footer, for sections that end at `index_offset`.
+std::string EncodePartIndex(absl::Span<const PartEntry> entries, uint64_t index_offset);
+// Length of the footer, the last bytes of a file.
+inline constexpr uint64_t kPartFooterBytes = 32;
+struct PartFooter {
+  uint64_t index_offset = 0;
+  uint64_t index_bytes = 0;
+  uint64_t index_checksum = 0;
+};
+// `footer`: the last kPartFooterBytes of a file of `file_bytes`.
+absl::StatusOr<PartFooter> ParsePartFooter(absl::string_view footer, uint64_t file_bytes);
+// Checks offsets against the file, order of partitions and the checksum.
+absl::StatusOr<std::vector<PartEntry>> ParsePartIndex(absl::string_view index, const PartFooter& footer,
+                                                      uint32_t partitions);
+
+// Checks the section's checksum, parses it, and checks the counts against its entry.
+absl::Status ParseSection(absl::string_view bytes, const PartHeader& header, const PartEntry& entry,
+                          SectionVisitor* visitor);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_CHECKPOINT_PART_FORMAT_H_

@@ -1,0 +1,203 @@
+#include "server/request_checks.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/store/key_hash.h"
+
+namespace shoal {
+namespace {
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+absl::Status CheckPosition(const JobSchema& schema, uint64_t pass, uint64_t split) {
+  if (pass >= schema.passes) return Bad(absl::StrCat("pass: ", pass, ", must be below ", schema.passes));
+  if (split >= schema.splits) return Bad(absl::StrCat("split: ", split, ", must be below ", schema.splits));
+  return absl::OkStatus();
+}
+
+absl::Status CheckLogicalLane(const JobSchema& schema, uint32_t lane) {
+  if (schema.sync != SyncMode::kBsp || lane < schema.lanes) return absl::OkStatus();
+  return Bad(absl::StrCat("logical_lane: ", lane, ", must be below ", schema.lanes));
+}
+
+absl::Status CheckPartitions(const JobSchema& schema, absl::Span<const uint32_t> partitions) {
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    if (partitions[i] >= schema.partitions) {
+      return Bad(absl::StrCat("partitions[", i, "]: ", partitions[i], ", must be below ", schema.partitions));
+    }
+    if (i > 0 && partitions[i] <= partitions[i - 1]) {
+      return Bad(absl::StrCat("partitions[", i, "]: ", partitions[i], ", must be above the one before, ",
+                              partitions[i - 1]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroup(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
+                        absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
+                        absl::Span<const uint32_t> tables) {
+  if (counts.size() != partitions.size()) {
+    return Bad(absl::StrCat("groups[", group, "].counts: ", counts.size(), " entries, must be as many as partitions, ",
+                            partitions.size()));
+  }
+  uint64_t sum = 0;
+  for (uint32_t count : counts) sum += count;
+  if (sum != keys.size()) {
+    return Bad(absl::StrCat("groups[", group, "].counts: sum ", sum, ", must be the number of keys, ", keys.size()));
+  }
+  for (uint32_t table : tables) {
+    if (table < schema.tables.size()) continue;
+    return Bad(absl::StrCat("groups[", group, "].tables: ", table, ", must be below ", schema.tables.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request) {
+  SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
+  if (request.header.lane == 0) return Bad("header.lane: 0, which is for read-only pulls");
+  return CheckLogicalLane(schema, request.logical_lane);
+}
+
+absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& request) {
+  SHOAL_RETURN_IF_ERROR(CheckPartitions(schema, request.partitions));
+  if (!request.read_only) {
+    if (request.header.lane == 0) return Bad("header.lane: 0, which is for read-only pulls");
+    SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
+  }
+  PullSizes sizes;
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const PullGroup& group = request.groups[g];
+    SHOAL_RETURN_IF_ERROR(CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables));
+    sizes.rows.emplace_back();
+    for (uint32_t table : group.tables) {
+      uint64_t floats;
+      if (__builtin_mul_overflow(uint64_t{group.keys.size()}, uint64_t{schema.tables[table].dim}, &floats)) {
+        return Bad(absl::StrCat("groups[", g, "].keys: ", group.keys.size(), " keys of table ",
+                                schema.tables[table].name, " overflow 64 bits"));
+      }
+      sizes.rows.back().push_back(floats);
+    }
+  }
+  for (uint32_t partition : request.partitions) sizes.dense += request.dense ? schema.layout.FloatsOf(partition) : 0;
+  return sizes;
+}
+
+absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes) {
+  if (reply.rows.size() != sizes.rows.size()) {
+    return Bad(absl::StrCat("reply.rows: ", reply.rows.size(), " groups, must be ", sizes.rows.size()));
+  }
+  for (size_t g = 0; g < sizes.rows.size(); ++g) {
+    if (reply.rows[g].size() != sizes.rows[g].size()) {
+      return Bad(absl::StrCat("reply.rows[", g, "]: ", reply.rows[g].size(), " tables, must be ",
+                              sizes.rows[g].size()));
+    }
+    for (size_t t = 0; t < sizes.rows[g].size(); ++t) {
+      if (reply.rows[g][t] == nullptr && sizes.rows[g][t] != 0) {
+        return Bad(absl::StrCat("reply.rows[", g, "][", t, "]: null, must hold ", sizes.rows[g][t], " floats"));
+      }
+    }
+  }
+  if (reply.dense == nullptr && sizes.dense != 0) {
+    return Bad(absl::StrCat("reply.dense: null, must hold ", sizes.dense, " floats"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts) {
+  size_t at = 0;
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    for (const size_t end = at + counts[i]; at < end; ++at) {
+      const uint32_t place = PlaceOfKey(keys[at], schema.partitions).partition;
+      if (place == partitions[i]) continue;
+      return Bad(absl::StrCat("groups[", group, "].keys[", at, "]: ", keys[at], " is listed under partition ",
+                              partitions[i], ", must be under ", place));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
+  SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
+  SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
+  if (request.header.lane == 0) return Bad("header.lane: 0, which is for read-only pulls");
+  if (request.begin > request.end || request.end == kSplitDone) {
+    return Bad(absl::StrCat("end: ", request.end, ", must be at least begin, ", request.begin, ", and below 2^64 - 1"));
+  }
+  if (request.examples > request.end - request.begin) {
+    return Bad(absl::StrCat("examples: ", request.examples, ", must be at most end - begin, ",
+                            request.end - request.begin));
+  }
+  SHOAL_RETURN_IF_ERROR(CheckPartitions(schema, request.partitions));
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const PushGroup& group = request.groups[g];
+    SHOAL_RETURN_IF_ERROR(CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables));
+    if (group.gradients.size() != group.tables.size()) {
+      return Bad(absl::StrCat("groups[", g, "].gradients: ", group.gradients.size(), " tables, must be ",
+                              group.tables.size()));
+    }
+    for (const float* gradients : group.gradients) {
+      if (gradients == nullptr && !group.keys.empty()) return Bad(absl::StrCat("groups[", g, "].gradients: null"));
+    }
+    if (!group.occurrences.empty() && group.occurrences.size() != group.keys.size()) {
+      return Bad(absl::StrCat("groups[", g, "].occurrences: ", group.occurrences.size(),
+                              " entries, must be 0 or as many as keys, ", group.keys.size()));
+    }
+    SHOAL_RETURN_IF_ERROR(CheckPlaces(schema, request.partitions, g, group.keys, group.counts));
+  }
+  uint64_t dense = 0;
+  for (uint32_t partition : request.partitions) dense += schema.layout.FloatsOf(partition);
+  if (!request.dense.empty() && request.dense.size() != dense) {
+    return Bad(absl::StrCat("dense: ", request.dense.size(), " floats, must be 0 or those of the partitions' blocks, ",
+                            dense));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request) {
+  if (schema.sync != SyncMode::kBsp) return Bad("mark: the job's sync is not bsp");
+  if (!request.has_round && !request.last) return Bad("mark: has neither a round nor `last`");
+  if (request.has_round && request.round == ~uint64_t{0}) {
+    return Bad(absl::StrCat("round: ", request.round, ", must be below 2^64 - 1"));
+  }
+  return CheckLogicalLane(schema, request.logical_lane);
+}
+
+const PartitionGradients& PushSlices::Next() {
+  const uint32_t partition = request_.partitions[next_];
+  current_.rows.clear();
+  for (size_t g = 0; g < request_.groups.size(); ++g) {
+    const PushGroup& group = request_.groups[g];
+    const uint64_t count = group.counts[next_];
+    const uint64_t offset = offsets_[g];
+    offsets_[g] += count;
+    if (count == 0) continue;
+    for (size_t t = 0; t < group.tables.size(); ++t) {
+      RowGradients rows;
+      rows.table = group.tables[t];
+      rows.keys = group.keys.subspan(offset, count);
+      rows.sums = group.gradients[t] + offset * schema_.tables[rows.table].dim;
+      if (!group.occurrences.empty()) rows.occurrences = group.occurrences.subspan(offset, count);
+      current_.rows.push_back(rows);
+    }
+  }
+  current_.dense = request_.dense.empty() ? nullptr : request_.dense.data() + dense_offset_;
+  dense_offset_ += schema_.layout.FloatsOf(partition);
+  ++next_;
+  return current_;
+}
+
+PushRange RangeOf(const JobSchema& schema, const PushRequest& request) {
+  PushRange range;
+  range.split = request.pass * schema.splits + request.split;
+  range.lease = request.lease;
+  range.begin = request.begin;
+  range.end = request.end;
+  range.end_of_split = request.end_of_split;
+  range.examples = request.examples;
+  return range;
+}
+
+}  // namespace shoal

@@ -1,0 +1,49 @@
+// Checks of what came from outside, before anything is touched.
+#ifndef SHOAL_SERVER_REQUEST_CHECKS_H_
+#define SHOAL_SERVER_REQUEST_CHECKS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/wire/parameter_messages.h"
+#include "server/parameter_server.h"
+#include "server/store/job_schema.h"
+#include "server/store/partition.h"
+
+namespace shoal {
+
+// INVALID_ARGUMENT names the field, its value and the bound. Keys are not looked at.
+absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request);
+absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& request);
+// Destinations are there for what is asked.
+absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes);
+// Also that every key lies in the partition that it is listed under.
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request);
+absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request);
+
+// Every key hashes to the partition that it is listed under.
+absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts);
+
+// Walks a checked push partition by partition. Not thread-safe; borrows the request.
+class PushSlices {
+ public:
+  PushSlices(const JobSchema& schema, const PushRequest& request)
+      : schema_(schema), request_(request), offsets_(request.groups.size(), 0) {}
+  // The gradients of the next entry of request.partitions; valid until the next call.
+  const PartitionGradients& Next();
+
+ private:
+  const JobSchema& schema_;
+  const PushRequest& request_;
+  std::vector<uint64_t> offsets_;  // by group: keys passed
+  uint64_t dense_offset_ = 0;
+  size_t next_ = 0;
+  PartitionGradients current_;
+};
+
+// The range of a push, its split numbered over all passes.
+PushRange RangeOf(const JobSchema& schema, const PushRequest& request);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_REQUEST_CHECKS_H_

@@ -1,0 +1,101 @@
+// bsp: the contributions to the round that is next, held until it can be applied.
+#ifndef SHOAL_SERVER_ROUNDS_H_
+#define SHOAL_SERVER_ROUNDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/wire/parameter_messages.h"
+#include "server/store/job_schema.h"
+#include "server/store/partition.h"
+
+namespace shoal {
+
+// A deep copy of one logical lane's push. Immutable.
+class Contribution {
+ public:
+  Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes);
+
+  const PushRange& range() const { return range_; }
+  uint64_t reserved_bytes() const { return reserved_bytes_; }
+  // Appends this lane's gradients of one partition; dense is set when the push carried any.
+  void GradientsOf(uint32_t partition, std::vector<RowGradients>* rows, const float** dense) const;
+
+ private:
+  struct Group {
+    std::vector<uint64_t> keys;
+    std::vector<uint64_t> starts;  // by entry of partitions_, and the end
+    std::vector<uint32_t> tables;
+    std::vector<std::vector<float>> gradients;  // by table
+    std::vector<uint32_t> occurrences;
+  };
+  const JobSchema& schema_;
+  const PushRange range_;
+  const uint64_t reserved_bytes_;
+  std::vector<uint32_t> partitions_;
+  std::vector<Group> groups_;
+  std::vector<float> dense_;
+  std::vector<uint64_t> dense_starts_;  // by entry of partitions_
+};
+
+// What each logical lane has handed in for the next round. Not thread-safe: the job's lock guards it.
+class Rounds {
+ public:
+  explicit Rounds(uint32_t lanes, uint64_t applied) : lanes_(lanes), applied_(applied) {}
+
+  uint64_t applied() const { return applied_; }
+  bool Held(uint32_t lane) const { return lanes_[lane].held != nullptr; }
+  void Hold(uint32_t lane, std::unique_ptr<Contribution> contribution) { lanes_[lane].held = std::move(contribution); }
+  // mark(round) of a lane. False: the round lies ahead of the one that is next, which no server can have acknowledged.
+  bool Mark(uint32_t lane, uint64_t round);
+  // The lane has this many rounds in all.
+  void Finish(uint32_t lane, uint64_t rounds) { lanes_[lane].rounds = rounds; }
+  // True when every lane that takes part in the next round has handed in and marked it, and somebody takes part.
+  bool Ready() const;
+  // The contributions of the next round in order of logical lane. REQUIRES: Ready().
+  std::vector<const Contribution*> Next() const;
+  // The next round is applied: forgets its contributions and marks.
+  void Advance();
+
+ private:
+  struct Lane {
+    std::unique_ptr<Contribution> held;
+    bool marked = false;
+    std::optional<uint64_t> rounds;  // in all, once announced
+  };
+  bool TakesPart(const Lane& lane) const { return !lane.rounds.has_value() || applied_ < *lane.rounds; }
+
+  std::vector<Lane> lanes_;
+  uint64_t applied_;
+};
+
+// Sums the gradients of one partition over contributions, per key and table in their order: bit for bit what a loop over
+// the lanes would add. Not thread-safe; reuse it, its buffers grow to the largest partition.
+class RoundFold {
+ public:
+  explicit RoundFold(const JobSchema& schema) : schema_(schema), tables_(schema.tables.size()) {}
+  // Valid until the next call.
+  const PartitionGradients& Fold(uint32_t partition, absl::Span<const Contribution* const> contributions);
+
+ private:
+  struct TableSum {
+    std::vector<uint64_t> keys;
+    std::vector<float> sums;
+    std::vector<uint32_t> occurrences;
+    absl::flat_hash_map<uint64_t, size_t> at;  // key -> position
+  };
+  void Add(const RowGradients& rows);
+
+  const JobSchema& schema_;
+  std::vector<TableSum> tables_;
+  std::vector<float> dense_;
+  std::vector<RowGradients> rows_;
+  PartitionGradients folded_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_ROUNDS_H_

@@ -1,0 +1,205 @@
+#include "server/server_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/request_checks.h"
+
+namespace shoal {
+
+ServerJob::ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self)
+    : options_(options),
+      schema_(std::move(schema)),
+      self_(self),
+      stats_(schema_->tables.size()),
+      rounds_(schema_->lanes, 0),
+      fold_(*schema_) {}
+
+absl::StatusOr<std::shared_ptr<ServerJob>> ServerJob::Create(const ParameterServerOptions& options,
+                                                             const JobConfig& config, const JobView& view,
+                                                             uint64_t self, const std::string& restore_from) {
+  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<const JobSchema> schema, JobSchema::Create(config));
+  std::shared_ptr<ServerJob> job(new ServerJob(options, std::move(schema), self));
+  SHOAL_RETURN_IF_ERROR(job->Fill(view, restore_from));
+  return job;
+}
+
+absl::Status ServerJob::TakeMap(const JobView& view) {
+  if (static_cast<uint32_t>(view.owner_size()) != schema_->partitions) {
+    return absl::InvalidArgumentError(absl::StrCat("view.owner: ", view.owner_size(),
+                                                   " entries, must be the job's partitions, ", schema_->partitions));
+  }
+  auto map = std::make_shared<OwnerMap>();
+  map->version = view.map_version();
+  for (int p = 0; p < view.owner_size(); ++p) {
+    const uint32_t owner = view.owner(p);
+    if (owner >= static_cast<uint32_t>(view.servers_size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("view.owner[", p, "]: ", owner, ", must be below ", view.servers_size()));
+    }
+    map->mine.push_back(view.servers(static_cast<int>(owner)).process() == self_);
+  }
+  map_ = std::move(map);
+  return absl::OkStatus();
+}
+
+absl::Status ServerJob::Fill(const JobView& view, const std::string& restore_from) {
+  job_ = view.job();
+  run_ = view.run();
+  {
+    MutexLock lock(&mu_);
+    newest_run_ = run_;
+    SHOAL_RETURN_IF_ERROR(TakeMap(view));
+    lanes_.Update(view);
+    for (uint32_t table = 0; table < schema_->tables.size(); ++table) {
+      pools_.push_back(std::make_unique<SlabPool>(SparseTable::SlabBytes(*schema_, table)));
+    }
+    partitions_.resize(schema_->partitions);
+    for (uint32_t p = 0; p < schema_->partitions; ++p) {
+      if (map_->mine[p]) partitions_[p] = std::make_unique<Partition>(*schema_, p, pools_, &stats_);
+    }
+  }
+  return restore_from.empty() ? absl::OkStatus() : Restore(restore_from);
+}
+
+void ServerJob::UpdateView(const JobView& view) {
+  ReleasedList released;
+  {
+    MutexLock lock(&mu_);
+    newest_run_ = std::max(newest_run_, view.run());
+    // A view of another run tells about other tables; PrepareJob brings them.
+    if (view.run() == run_) {
+      lanes_.Update(view);
+      // A map that does not fit the job is the scheduler's fault; the old one keeps working.
+      if (view.map_version() > map_->version) (void)TakeMap(view);
+    }
+    Release(&released);
+  }
+  Answer(&released);
+}
+
+void ServerJob::Drop() {
+  ReleasedList released;
+  {
+    MutexLock lock(&mu_);
+    dropped_ = true;
+    for (ParkedPull& pull : parked_) {
+      released.push_back({std::move(pull), absl::CancelledError(absl::StrCat("job ", job_, " was dropped")), false});
+    }
+    parked_.clear();
+    round_applied_.SignalAll();
+  }
+  Answer(&released);
+}
+
+absl::StatusOr<RequestOutcome> ServerJob::Admit(const RequestHeader& header) const {
+  if (dropped_) return absl::NotFoundError(absl::StrCat("job ", job_, ": dropped"));
+  if (header.run > run_) {
+    return absl::NotFoundError(absl::StrCat("job ", job_, " run ", header.run, ": this server still holds run ", run_));
+  }
+  if (header.run < newest_run_) return RequestOutcome::kFenced;
+  if (header.lane != 0 && lanes_.Removed(header.lane)) return RequestOutcome::kFenced;
+  return RequestOutcome::kOk;
+}
+
+void ServerJob::OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply, const Done& done) {
+  const absl::Status checked = CheckOpenSplit(*schema_, request);
+  if (!checked.ok()) return done(checked);
+  absl::Status status;
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<RequestOutcome> admitted = Admit(request.header);
+    status = admitted.status();
+    reply->outcome = admitted.value_or(RequestOutcome::kOk);
+    reply->map_version = map_->version;
+    // The lane will talk to the servers of its own map: it must be ours, or a partition could be left out.
+    if (status.ok() && reply->outcome == RequestOutcome::kOk && request.header.map_version != map_->version) {
+      reply->outcome = RequestOutcome::kStaleMap;
+    }
+    if (status.ok() && reply->outcome == RequestOutcome::kOk) {
+      reply->slowest_clock = lanes_.Slowest();
+      lanes_.Join(request.header.lane);
+      reply->rounds_applied = rounds_.applied();
+      reply->contribution_held = schema_->sync == SyncMode::kBsp && rounds_.Held(request.logical_lane);
+      const uint64_t split = request.pass * schema_->splits + request.split;
+      std::vector<uint64_t> watermarks;
+      for (uint32_t p = 0; p < schema_->partitions && reply->outcome == RequestOutcome::kOk; ++p) {
+        uint64_t watermark;
+        if (!Owned(*map_, p)) continue;
+        if (!partitions_[p]->Open(split, request.lease, &watermark)) {
+          reply->outcome = RequestOutcome::kFenced;
+          watermarks.clear();
+        } else if (watermarks.empty() || watermarks.back() != watermark) {
+          watermarks.push_back(watermark);
+        }
+      }
+      std::sort(watermarks.begin(), watermarks.end());
+      watermarks.erase(std::unique(watermarks.begin(), watermarks.end()), watermarks.end());
+      reply->watermarks = std::move(watermarks);
+    }
+  }
+  done(status);
+}
+
+std::vector<PartitionDone> ServerJob::ReportDone() const {
+  std::vector<PartitionDone> out;
+  MutexLock lock(&mu_);
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (!Owned(*map_, p)) continue;
+    out.push_back(partitions_[p]->Done());
+    out.back().set_rounds_applied(rounds_.applied());
+  }
+  return out;
+}
+
+std::vector<TableDigest> ServerJob::Digest() const {
+  std::vector<DigestSum> sums(schema_->tables.size() + schema_->tensors.size());
+  std::shared_ptr<const OwnerMap> map;
+  {
+    MutexLock lock(&mu_);
+    map = map_;
+  }
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (Owned(*map, p)) partitions_[p]->AddDigests(absl::MakeSpan(sums));
+  }
+  std::vector<TableDigest> out;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const bool sparse = i < schema_->tables.size();
+    TableDigest digest;
+    digest.set_table(sparse ? schema_->tables[i].name : schema_->tensors[i - schema_->tables.size()].name());
+    digest.set_sum(sums[i].sum);
+    digest.set_rows(sums[i].rows);
+    out.push_back(std::move(digest));
+  }
+  return out;
+}
+
+ServerJobReport ServerJob::Report() const {
+  ServerJobReport report;
+  report.set_job(job_);
+  uint64_t rows = 0, guard = stats_.dense_refused, admission = 0, memory = 0, expired = 0;
+  for (const TableStats& table : stats_.table) {
+    rows += static_cast<uint64_t>(std::max<int64_t>(0, table.rows));
+    guard += table.guard_refused;
+    admission += table.not_admitted;
+    memory += table.memory_refused;
+    expired += table.expired;
+  }
+  const uint64_t bytes = static_cast<uint64_t>(std::max<int64_t>(0, stats_.used_bytes));
+  report.set_rows(rows);
+  report.set_bytes(bytes);
+  report.set_pushes(pushes_);
+  report.set_guard_refused(guard);
+  report.set_not_admitted(admission);
+  report.set_memory_refused(memory);
+  report.set_expired(expired);
+  if (schema_->soft_limit_bytes != 0 && bytes >= schema_->soft_limit_bytes) {
+    report.set_warning(absl::StrCat("memory.soft_limit: ", bytes, " bytes used of ", schema_->soft_limit_bytes,
+                                    ": no new rows, ", memory, " refused so far"));
+  }
+  return report;
+}
+
+}  // namespace shoal

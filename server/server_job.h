@@ -1,0 +1,127 @@
+// One job on one server: its partitions, live lanes, gates and rounds.
+#ifndef SHOAL_SERVER_SERVER_JOB_H_
+#define SHOAL_SERVER_SERVER_JOB_H_
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/live_lanes.h"
+#include "server/parameter_server.h"
+#include "server/rounds.h"
+#include "server/store/partition.h"
+
+namespace shoal {
+
+// Thread-safe. Locks: mu_ (membership, gates, rounds) before a partition's; callbacks run with neither held. asp and ssp
+// pushes hold one partition's lock at a time and mu_ only to be admitted; a bsp round is applied under mu_, because no
+// lane of the job can do anything before it is done.
+class ServerJob {
+ public:
+  using Done = ParameterServer::Done;
+
+  static absl::StatusOr<std::shared_ptr<ServerJob>> Create(const ParameterServerOptions& options,
+                                                           const JobConfig& config, const JobView& view,
+                                                           uint64_t self, const std::string& restore_from);
+
+  uint64_t run() const { return run_; }
+  void UpdateView(const JobView& view);
+  // Answers parked pulls with CANCELLED and refuses all later calls.
+  void Drop();
+
+  void OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply, const Done& done);
+  absl::StatusOr<PullSizes> SizePull(const PullRequest& request) const;
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done);
+  void Push(const PushRequest& request, PushReply* reply, const Done& done);
+  void Mark(const MarkRequest& request, MarkReply* reply, const Done& done);
+  void Tick();
+
+  std::vector<PartitionDone> ReportDone() const;
+  absl::StatusOr<PartInfo> WritePart(const CheckpointTask& task, absl::Duration timeout);
+  std::vector<TableDigest> Digest() const;
+  ServerJobReport Report() const;
+
+ private:
+  // Who owns what; replaced as a whole.
+  struct OwnerMap {
+    uint64_t version = 0;
+    std::vector<bool> mine;  // by partition
+  };
+  struct ParkedPull {
+    const PullRequest* request;
+    PullReply* reply;
+    Done done;
+    absl::Duration deadline;
+  };
+  // A pull that left the parking lot, and what is to be said.
+  struct Released {
+    ParkedPull pull;
+    absl::Status status;
+    bool serve;
+  };
+  // Several callers may release pulls; each list is answered after mu_ is free.
+  using ReleasedList = std::vector<Released>;
+
+  ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self);
+  absl::Status Fill(const JobView& view, const std::string& restore_from);
+  absl::Status Restore(const std::string& path);
+  // Refuses or replaces the map of partitions.
+  absl::Status TakeMap(const JobView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Older runs and removed lanes are fenced; a bad status: a newer run than ours, or dropped.
+  absl::StatusOr<RequestOutcome> Admit(const RequestHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Owned(const OwnerMap& map, uint32_t partition) const {
+    return map.mine[partition] && partitions_[partition] != nullptr;
+  }
+  bool GateOpen(const PullRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Stamp(PullReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Moves pulls that can be answered now to `released`.
+  void Release(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Answer(ReleasedList* released);
+  void Serve(const PullRequest& request, PullReply* reply, const Done& done);
+  absl::Status Gather(const PullRequest& request, PullReply* reply) const;
+
+  absl::Status PushNow(const PushRequest& request, PushReply* reply);
+  absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
+  absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED when they don't fit under the hard limit.
+  absl::Status Reserve(const PushRequest& request, const OwnerMap& map, uint64_t* reserved);
+  uint64_t QuickBound(const PushRequest& request) const;
+  absl::Status TakeMark(uint32_t lane, uint64_t round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Applies rounds while they are complete and not held back, and opens what they gate.
+  void Proceed(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* rounds);
+
+  const ParameterServerOptions options_;
+  const std::shared_ptr<const JobSchema> schema_;
+  const uint64_t self_;
+  uint64_t job_ = 0;  // set once, in Fill
+  uint64_t run_ = 0;
+  StoreStats stats_;
+  std::vector<std::unique_ptr<SlabPool>> pools_;            // by table
+  std::vector<std::unique_ptr<Partition>> partitions_;      // by id; null: not on this server. Fixed after Fill.
+  std::atomic<uint64_t> pushes_{0};
+
+  mutable Mutex mu_;
+  CondVar round_applied_;
+  bool dropped_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t newest_run_ ABSL_GUARDED_BY(mu_) = 0;
+  std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
+  LiveLanes lanes_ ABSL_GUARDED_BY(mu_);
+  std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);
+  Rounds rounds_ ABSL_GUARDED_BY(mu_);
+  RoundFold fold_ ABSL_GUARDED_BY(mu_);
+  // Checkpoints that are being cut: rounds at or above the smallest of them are not applied.
+  std::vector<uint64_t> cuts_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_SERVER_JOB_H_

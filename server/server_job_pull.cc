@@ -1,0 +1,164 @@
+// Pulls: gates, parking, gathering.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/request_checks.h"
+#include "server/server_job.h"
+
+namespace shoal {
+
+absl::StatusOr<PullSizes> ServerJob::SizePull(const PullRequest& request) const { return CheckPull(*schema_, request); }
+
+bool ServerJob::GateOpen(const PullRequest& request) const {
+  switch (schema_->sync) {
+    case SyncMode::kAsp:
+      return true;
+    case SyncMode::kSsp:
+      return request.batch <= schema_->staleness || lanes_.Slowest() >= request.batch - schema_->staleness;
+    case SyncMode::kBsp:
+      return rounds_.applied() >= request.round;
+  }
+  return true;
+}
+
+void ServerJob::Stamp(PullReply* reply) const {
+  reply->map_version = map_->version;
+  reply->slowest_clock = lanes_.Slowest();
+  reply->pushes_applied = pushes_.load(std::memory_order_relaxed);
+}
+
+void ServerJob::Release(ReleasedList* released) {
+  for (auto it = parked_.begin(); it != parked_.end();) {
+    const PullRequest& request = *it->request;
+    const absl::StatusOr<RequestOutcome> admitted = Admit(request.header);
+    bool leave = !admitted.ok() || *admitted != RequestOutcome::kOk;
+    Released out{{}, admitted.status(), false};
+    if (leave) {
+      it->reply->outcome = admitted.value_or(RequestOutcome::kOk);
+    } else if (GateOpen(request)) {
+      leave = out.serve = true;
+    } else {
+      // Partitions that moved away are pulled from their new owner, without waiting for our gate.
+      for (uint32_t partition : request.partitions) leave |= !Owned(*map_, partition);
+      if (leave) it->reply->outcome = RequestOutcome::kStaleMap;
+    }
+    if (!leave) {
+      ++it;
+      continue;
+    }
+    Stamp(it->reply);
+    out.pull = std::move(*it);
+    released->push_back(std::move(out));
+    it = parked_.erase(it);
+  }
+}
+
+void ServerJob::Answer(ReleasedList* released) {
+  for (Released& item : *released) {
+    if (item.serve) {
+      Serve(*item.pull.request, item.pull.reply, item.pull.done);
+    } else {
+      item.pull.done(item.status);
+    }
+  }
+  released->clear();
+}
+
+void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
+  const absl::StatusOr<PullSizes> sizes = CheckPull(*schema_, *request);
+  absl::Status status = sizes.ok() ? CheckDestinations(*request, *reply, *sizes) : sizes.status();
+  if (!status.ok()) return done(status);
+  ReleasedList released;
+  bool serve = false, parked = false;
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<RequestOutcome> admitted = Admit(request->header);
+    status = admitted.status();
+    reply->outcome = admitted.value_or(RequestOutcome::kOk);
+    if (status.ok() && reply->outcome == RequestOutcome::kOk) {
+      if (!request->read_only) {
+        lanes_.Raise(request->header.lane, request->finished);
+        if (schema_->sync == SyncMode::kBsp && request->has_mark) {
+          status = request->round == 0 ? absl::InvalidArgumentError("round: 0 has no round before it to be marked")
+                                       : TakeMark(request->logical_lane, request->round - 1);
+        }
+        Proceed(&released);
+      }
+      serve = status.ok() && (request->read_only || GateOpen(*request));
+      parked = status.ok() && !serve;
+    }
+    Stamp(reply);
+    if (parked) parked_.push_back({request, reply, std::move(done), options_.clock->Now() + timeout});
+  }
+  Answer(&released);
+  if (parked) return;
+  if (serve) return Serve(*request, reply, done);
+  done(status);
+}
+
+void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& done) {
+  std::shared_ptr<const OwnerMap> map;
+  {
+    MutexLock lock(&mu_);
+    map = map_;
+  }
+  reply->outcome = RequestOutcome::kOk;
+  for (uint32_t partition : request.partitions) {
+    if (Owned(*map, partition)) continue;
+    reply->outcome = RequestOutcome::kStaleMap;
+    return done(absl::OkStatus());
+  }
+  done(Gather(request, reply));
+}
+
+absl::Status ServerJob::Gather(const PullRequest& request, PullReply* reply) const {
+  std::vector<float*> out;
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const PullGroup& group = request.groups[g];
+    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts));
+    out = reply->rows[g];
+    uint64_t offset = 0;
+    for (size_t i = 0; i < request.partitions.size(); ++i) {
+      const uint64_t count = group.counts[i];
+      if (count == 0) continue;
+      partitions_[request.partitions[i]]->ReadRows(group.keys.subspan(offset, count), group.tables, out.data());
+      offset += count;
+      for (size_t t = 0; t < out.size(); ++t) out[t] += count * schema_->tables[group.tables[t]].dim;
+    }
+  }
+  if (!request.dense) return absl::OkStatus();
+  float* dense = reply->dense;
+  for (uint32_t partition : request.partitions) {
+    const uint64_t floats = schema_->layout.FloatsOf(partition);
+    if (floats == 0) continue;
+    partitions_[partition]->ReadDense(dense);
+    dense += floats;
+  }
+  return absl::OkStatus();
+}
+
+void ServerJob::Tick() {
+  ReleasedList released;
+  {
+    MutexLock lock(&mu_);
+    const absl::Duration now = options_.clock->Now();
+    for (auto it = parked_.begin(); it != parked_.end();) {
+      if (it->deadline > now) {
+        ++it;
+        continue;
+      }
+      const PullRequest& request = *it->request;
+      const std::string wanted =
+          schema_->sync == SyncMode::kBsp
+              ? absl::StrCat("round ", request.round, " waits for rounds_applied ", rounds_.applied())
+              : absl::StrCat("batch ", request.batch, " waits for the slowest live clock ", lanes_.Slowest(),
+                             " to come within ", schema_->staleness);
+      released.push_back({std::move(*it), absl::DeadlineExceededError(absl::StrCat("parked pull: ", wanted)), false});
+      it = parked_.erase(it);
+    }
+  }
+  Answer(&released);
+}
+
+}  // namespace shoal

@@ -1,0 +1,221 @@
+// Pushes and marks: memory, the table of answers, rounds.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/request_checks.h"
+#include "server/server_job.h"
+
+namespace shoal {
+namespace {
+
+// Upper bound of what one key adds to an index that is about to grow by a quarter.
+constexpr uint64_t kIndexBytesPerKey = 26;
+
+}  // namespace
+
+uint64_t ServerJob::QuickBound(const PushRequest& request) const {
+  uint64_t bytes = 0;
+  for (const PushGroup& group : request.groups) {
+    for (uint32_t table : group.tables) {
+      const SparseSchema& shape = schema_->tables[table];
+      const uint64_t row = (uint64_t{shape.dim} + shape.state + 2) * sizeof(float) + kIndexBytesPerKey;
+      bytes += group.keys.size() * row;
+      // Each partition may start a slab and move to an index a quarter larger.
+      bytes += std::min<uint64_t>(request.partitions.size(), group.keys.size()) * pools_[table]->slab_bytes();
+      bytes += static_cast<uint64_t>(std::max<int64_t>(0, stats_.table[table].bytes)) / 4;
+    }
+  }
+  return bytes;
+}
+
+absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map, uint64_t* reserved) {
+  *reserved = 0;
+  const uint64_t limit = schema_->hard_limit_bytes;
+  if (limit == 0) return absl::OkStatus();
+  const auto fits = [&](uint64_t bytes) {
+    const int64_t more = static_cast<int64_t>(bytes);
+    const int64_t promised = stats_.reserved_bytes.fetch_add(more) + more;
+    if (stats_.used_bytes.load() + promised <= static_cast<int64_t>(limit)) return true;
+    stats_.reserved_bytes -= more;
+    return false;
+  };
+  const uint64_t bound = QuickBound(request);
+  if (fits(bound)) {
+    *reserved = bound;
+    return absl::OkStatus();
+  }
+  // Near the limit only: count exactly. Partitions that will not accept the push need nothing.
+  uint64_t exact = 0;
+  const PushRange range = RangeOf(*schema_, request);
+  PushSlices slices(*schema_, request);
+  for (uint32_t partition : request.partitions) {
+    const PartitionGradients& gradients = slices.Next();
+    if (Owned(map, partition)) exact += partitions_[partition]->GrowthBytes(range, gradients);
+  }
+  if (exact == 0) return absl::OkStatus();
+  if (fits(exact)) {
+    *reserved = exact;
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: ", limit, " bytes, ", stats_.used_bytes.load(),
+                                                   " used, new rows of this push need ", exact));
+}
+
+absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
+  std::shared_ptr<const OwnerMap> map;
+  {
+    MutexLock lock(&mu_);
+    SHOAL_ASSIGN_OR_RETURN(reply->outcome, Admit(request.header));
+    map = map_;
+  }
+  reply->map_version = map->version;
+  reply->pushes_applied = pushes_.load(std::memory_order_relaxed);
+  if (reply->outcome != RequestOutcome::kOk) return absl::OkStatus();
+  uint64_t reserved;
+  SHOAL_RETURN_IF_ERROR(Reserve(request, *map, &reserved));
+  const PushRange range = RangeOf(*schema_, request);
+  PushSlices slices(*schema_, request);
+  bool accepted = false;
+  for (uint32_t partition : request.partitions) {
+    const PartitionGradients& gradients = slices.Next();
+    PushVerdict verdict;
+    verdict.outcome = PushOutcome::kStaleMap;
+    if (Owned(*map, partition)) verdict = partitions_[partition]->Push(range, gradients);
+    reply->refused_rows += verdict.refused_rows;
+    if (verdict.outcome == PushOutcome::kAccepted) {
+      accepted = true;
+    } else {
+      reply->exceptions.push_back({partition, verdict.outcome, verdict.watermark});
+    }
+  }
+  stats_.reserved_bytes -= static_cast<int64_t>(reserved);
+  if (accepted) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply, bool* hold) {
+  const auto all = [&](PushOutcome outcome) {
+    for (uint32_t partition : request.partitions) reply->exceptions.push_back({partition, outcome, 0});
+    return absl::OkStatus();
+  };
+  *hold = false;
+  bool stale = false;
+  size_t owned = 0;
+  for (uint32_t partition : request.partitions) stale |= !Owned(*map_, partition);
+  for (uint32_t p = 0; p < schema_->partitions; ++p) owned += Owned(*map_, p) ? 1 : 0;
+  // A round is whole or nothing: one partition that moved away sends the whole contribution back.
+  if (stale) return all(PushOutcome::kStaleMap);
+  if (owned != request.partitions.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("partitions: ", request.partitions.size(),
+                                                   " entries, a bsp push must cover all ", owned, " of this server"));
+  }
+  const PushRange range = RangeOf(*schema_, request);
+  std::vector<PushVerdict> verdicts;
+  bool fenced = false, fits = true;
+  for (uint32_t partition : request.partitions) {
+    verdicts.push_back(partitions_[partition]->Judge(range));
+    fenced |= verdicts.back().outcome == PushOutcome::kFenced;
+    fits &= verdicts.back().outcome == PushOutcome::kAccepted;
+  }
+  if (fenced) return all(PushOutcome::kFenced);
+  const uint64_t next = rounds_.applied();
+  if (request.round < next || (request.round == next && rounds_.Held(request.logical_lane))) {
+    return all(PushOutcome::kDuplicate);
+  }
+  if (request.round > next) return all(PushOutcome::kOutOfOrder);
+  *hold = fits;
+  if (fits) return absl::OkStatus();
+  // The range does not fit its round. In bsp all partitions stand at one place, so they all say the same; a mixture
+  // would mean that state of two runs was mixed.
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    if (verdicts[i].outcome != verdicts[0].outcome) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("partitions ", request.partitions[0], " and ", request.partitions[i],
+                       " stand at different watermarks of split ", range.split, ": ", verdicts[0].watermark, " and ",
+                       verdicts[i].watermark));
+    }
+    reply->exceptions.push_back({request.partitions[i], verdicts[i].outcome, verdicts[i].watermark});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released) {
+  MutexLock lock(&mu_);
+  SHOAL_ASSIGN_OR_RETURN(reply->outcome, Admit(request.header));
+  reply->map_version = map_->version;
+  reply->pushes_applied = pushes_.load(std::memory_order_relaxed);
+  if (reply->outcome != RequestOutcome::kOk) return absl::OkStatus();
+  bool hold;
+  SHOAL_RETURN_IF_ERROR(JudgeRound(request, reply, &hold));
+  if (!hold) return absl::OkStatus();
+  uint64_t reserved;
+  SHOAL_RETURN_IF_ERROR(Reserve(request, *map_, &reserved));
+  rounds_.Hold(request.logical_lane, std::make_unique<Contribution>(*schema_, request, reserved));
+  Proceed(released);
+  return absl::OkStatus();
+}
+
+void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& done) {
+  reply->exceptions.clear();
+  reply->refused_rows = 0;
+  absl::Status status = CheckPush(*schema_, request);
+  ReleasedList released;
+  if (status.ok()) {
+    status = schema_->sync == SyncMode::kBsp ? PushRound(request, reply, &released) : PushNow(request, reply);
+  }
+  Answer(&released);
+  done(status);
+}
+
+absl::Status ServerJob::TakeMark(uint32_t lane, uint64_t round) {
+  if (rounds_.Mark(lane, round)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("mark of round ", round, " by logical lane ", lane,
+                                                    ": only rounds up to ", rounds_.applied(), " can be acknowledged"));
+}
+
+void ServerJob::Mark(const MarkRequest& request, MarkReply* reply, const Done& done) {
+  absl::Status status = CheckMark(*schema_, request);
+  ReleasedList released;
+  if (status.ok()) {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<RequestOutcome> admitted = Admit(request.header);
+    status = admitted.status();
+    reply->outcome = admitted.value_or(RequestOutcome::kOk);
+    reply->map_version = map_->version;
+    // Whoever says it, and under whichever lease: that all servers acknowledged a push stays true.
+    if (status.ok() && reply->outcome == RequestOutcome::kOk) {
+      if (request.has_round) status = TakeMark(request.logical_lane, request.round);
+      if (status.ok() && request.last) rounds_.Finish(request.logical_lane, request.has_round ? request.round + 1 : 0);
+      Proceed(&released);
+    }
+  }
+  Answer(&released);
+  done(status);
+}
+
+void ServerJob::Proceed(ReleasedList* released) {
+  while (schema_->sync == SyncMode::kBsp && !dropped_ && rounds_.Ready() &&
+         std::all_of(cuts_.begin(), cuts_.end(), [&](uint64_t cut) { return rounds_.applied() < cut; })) {
+    const std::vector<const Contribution*> contributions = rounds_.Next();
+    std::vector<PushRange> ranges;
+    uint64_t examples = 0;
+    int64_t reserved = 0;
+    for (const Contribution* contribution : contributions) {
+      ranges.push_back(contribution->range());
+      examples += contribution->range().examples;
+      reserved += static_cast<int64_t>(contribution->reserved_bytes());
+    }
+    for (uint32_t p = 0; p < schema_->partitions; ++p) {
+      if (Owned(*map_, p)) partitions_[p]->ApplyRound(ranges, fold_.Fold(p, contributions), examples);
+    }
+    stats_.reserved_bytes -= reserved;
+    pushes_ += contributions.size();
+    rounds_.Advance();
+    round_applied_.SignalAll();
+  }
+  Release(released);
+}
+
+}  // namespace shoal

@@ -1,0 +1,53 @@
+// The dense blocks of one partition.
+#ifndef SHOAL_SERVER_STORE_DENSE_BLOCKS_H_
+#define SHOAL_SERVER_STORE_DENSE_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/checkpoint/part_format.h"
+#include "server/store/job_schema.h"
+#include "server/store/sparse_table.h"
+#include "server/store/store_stats.h"
+
+namespace shoal {
+
+// Weights and optimizer state of each block side by side, in DenseLayout order. Not thread-safe: the partition's lock
+// guards it.
+class DenseBlocks {
+ public:
+  // `schema` and `stats` must outlive it.
+  DenseBlocks(const JobSchema& schema, uint32_t partition, StoreStats* stats);
+  ~DenseBlocks();
+  DenseBlocks(const DenseBlocks&) = delete;
+  DenseBlocks& operator=(const DenseBlocks&) = delete;
+
+  uint64_t floats() const { return floats_; }  // weights of all blocks
+  void Read(float* out) const;
+  // One optimizer step per block; `sums` holds floats() values. Returns how many blocks the guard refused.
+  uint64_t Apply(const float* sums, const PushContext& context);
+
+  uint64_t count() const { return blocks_.size(); }
+  PartBlock At(uint64_t block) const;
+  // Overwrites a block with what a checkpoint held. INVALID_ARGUMENT when shapes differ.
+  absl::Status Restore(const PartBlock& block);
+
+ private:
+  struct Block {
+    const DenseBlock* layout;
+    uint64_t state_size;
+    std::vector<float> values;  // weights, then state
+  };
+  const JobSchema& schema_;
+  StoreStats* const stats_;
+  std::vector<Block> blocks_;
+  uint64_t floats_ = 0;
+  std::vector<float> scratch_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_STORE_DENSE_BLOCKS_H_

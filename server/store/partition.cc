@@ -1,0 +1,144 @@
+#include "server/store/partition.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace shoal {
+
+Partition::Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools,
+                     StoreStats* stats)
+    : schema_(schema), id_(id), dense_(schema, id, stats) {
+  for (uint32_t table = 0; table < schema.tables.size(); ++table) {
+    tables_.push_back(std::make_unique<SparseTable>(schema, table, pools[table].get(), stats));
+  }
+}
+
+bool Partition::Open(uint64_t split, uint64_t lease, uint64_t* watermark) {
+  MutexLock lock(&mu_);
+  if (done_.Contains(split)) {
+    *watermark = kSplitDone;
+    return true;
+  }
+  OpenState& state = open_[split];
+  if (lease < state.lease) return false;
+  state.lease = lease;
+  *watermark = state.watermark;
+  return true;
+}
+
+void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const {
+  MutexLock lock(&mu_);
+  for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, examples_, out[t]);
+}
+
+void Partition::ReadDense(float* out) const {
+  MutexLock lock(&mu_);
+  dense_.Read(out);
+}
+
+PushVerdict Partition::JudgeLocked(const PushRange& range) const {
+  PushVerdict verdict;
+  const auto it = open_.find(range.split);
+  const OpenState state = it == open_.end() ? OpenState() : it->second;
+  const bool done = done_.Contains(range.split);
+  const uint64_t w = done ? kSplitDone : state.watermark;
+  verdict.watermark = w;
+  if (range.lease < state.lease) {
+    verdict.outcome = PushOutcome::kFenced;
+  } else if (done || (range.end <= w && range.end > range.begin)) {
+    verdict.outcome = PushOutcome::kDuplicate;
+  } else if (range.begin == w) {
+    verdict.outcome = PushOutcome::kAccepted;
+    verdict.watermark = range.end;
+  } else if (range.begin < w && w < range.end) {
+    verdict.outcome = PushOutcome::kMisaligned;
+  } else if (range.begin < w && !range.end_of_split) {
+    verdict.outcome = PushOutcome::kDuplicate;  // empty, behind the watermark: nothing to say
+  } else {
+    // Beyond the watermark; or an empty push that says the split ends before records that are applied.
+    verdict.outcome = PushOutcome::kOutOfOrder;
+  }
+  return verdict;
+}
+
+PushVerdict Partition::Judge(const PushRange& range) const {
+  MutexLock lock(&mu_);
+  return JudgeLocked(range);
+}
+
+void Partition::Advance(const PushRange& range) {
+  if (range.end_of_split) {
+    done_.Add(range.split);
+    open_.erase(range.split);
+    return;
+  }
+  OpenState& state = open_[range.split];
+  state.lease = std::max(state.lease, range.lease);
+  state.watermark = range.end;
+}
+
+uint64_t Partition::Step(const PartitionGradients& gradients, uint64_t examples) {
+  if (examples == 0) return 0;
+  PushContext context;
+  context.now = examples_;
+  context.after = examples_ + examples;
+  context.divisor = schema_.mean ? static_cast<float>(examples) : 1.0f;
+  context.factor = schema_.sparse_rule->Factor(examples_);
+  uint64_t refused = 0;
+  for (const RowGradients& rows : gradients.rows) refused += tables_[rows.table]->Apply(rows, context);
+  if (gradients.dense != nullptr) {
+    context.factor = schema_.dense_rule->Factor(examples_);
+    refused += dense_.Apply(gradients.dense, context);
+  }
+  examples_ += examples;
+  if (schema_.ttl_examples != 0) {
+    // Twice around the index per TTL: memory of expired rows comes back within half a TTL.
+    for (auto& table : tables_) {
+      const double share = 2.0 * static_cast<double>(examples) / static_cast<double>(schema_.ttl_examples);
+      const double cells = std::min(1.0, share) * static_cast<double>(table->cells());
+      table->Sweep(examples_, static_cast<uint64_t>(cells) + 1);
+    }
+  }
+  return refused;
+}
+
+PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients) {
+  MutexLock lock(&mu_);
+  PushVerdict verdict = JudgeLocked(range);
+  if (verdict.outcome == PushOutcome::kAccepted) {
+    verdict.refused_rows = Step(gradients, range.examples);
+    Advance(range);
+  } else if (verdict.outcome == PushOutcome::kDuplicate && range.end_of_split && verdict.watermark == range.end) {
+    // The records are applied, but by a lane that did not say that they were the last: no later push will.
+    Advance(range);
+  }
+  return verdict;
+}
+
+uint64_t Partition::GrowthBytes(const PushRange& range, const PartitionGradients& gradients) const {
+  MutexLock lock(&mu_);
+  if (range.examples == 0 || JudgeLocked(range).outcome != PushOutcome::kAccepted) return 0;
+  uint64_t bytes = 0;
+  for (const RowGradients& rows : gradients.rows) bytes += tables_[rows.table]->GrowthBytes(rows, examples_);
+  return bytes;
+}
+
+uint64_t Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients,
+                               uint64_t examples) {
+  MutexLock lock(&mu_);
+  const uint64_t refused = Step(gradients, examples);
+  for (const PushRange& range : ranges) Advance(range);
+  return refused;
+}
+
+PartitionDone Partition::Done() const {
+  MutexLock lock(&mu_);
+  PartitionDone out;
+  out.set_partition(id_);
+  out.set_prefix(done_.prefix());
+  for (uint64_t number : done_.extra()) out.add_extra(number);
+  out.set_examples(examples_);
+  return out;
+}
+
+}  // namespace shoal

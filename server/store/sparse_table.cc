@@ -1,0 +1,169 @@
+#include "server/store/sparse_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "server/store/initial_values.h"
+
+namespace shoal {
+namespace {
+
+// Big enough that a slab's unused tail is small beside a partition's rows, small enough for jobs of a few keys.
+constexpr uint64_t kSlabBytes = 32 << 10;
+// Floats at the end of a row that hold the time of its last push.
+constexpr uint64_t kTouchedFloats = 2;
+// Probes in flight: more than the 10 to 16 cache misses that a core can have outstanding.
+constexpr uint64_t kBatch = 32;
+constexpr uint64_t kLineFloats = 16;
+
+uint64_t StrideOf(const JobSchema& schema, const SparseSchema& shape) {
+  return uint64_t{shape.dim} + shape.state + (schema.ttl_examples != 0 ? kTouchedFloats : 0);
+}
+
+// log2 of the rows of a slab.
+uint32_t SlabShift(uint64_t stride) {
+  uint32_t shift = 0;
+  while ((stride * sizeof(float) << (shift + 1)) <= kSlabBytes) ++shift;
+  return shift;
+}
+
+void PrefetchRow(const float* row, uint64_t floats) {
+  for (uint64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(row + i);
+}
+
+}  // namespace
+
+SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool, StoreStats* stats)
+    : schema_(schema),
+      shape_(schema.tables[table]),
+      pool_(pool),
+      stats_(stats),
+      table_stats_(&stats->table[table]),
+      ttl_(schema.ttl_examples != 0),
+      dim_(shape_.dim),
+      values_(uint64_t{shape_.dim} + shape_.state),
+      stride_(StrideOf(schema, shape_)),
+      slab_shift_(SlabShift(stride_)),
+      slab_mask_((1u << slab_shift_) - 1),
+      index_(schema.partitions),
+      scratch_(dim_) {}
+
+SparseTable::~SparseTable() {
+  for (float* slab : slabs_) pool_->Free(slab);
+  const int64_t bytes = static_cast<int64_t>(slabs_.size() * pool_->slab_bytes() + index_.bytes());
+  table_stats_->bytes -= bytes;
+  stats_->used_bytes -= bytes;
+  table_stats_->rows -= published_rows_;
+  table_stats_->keys -= published_keys_;
+}
+
+uint64_t SparseTable::SlabBytes(const JobSchema& schema, uint32_t table) {
+  const uint64_t stride = StrideOf(schema, schema.tables[table]);
+  return stride * sizeof(float) << SlabShift(stride);
+}
+
+uint64_t SparseTable::Touched(const float* row) const {
+  uint64_t when;
+  std::memcpy(&when, row + values_, sizeof(when));
+  return when;
+}
+
+void SparseTable::Touch(float* row, uint64_t when) const { std::memcpy(row + values_, &when, sizeof(when)); }
+
+bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
+  if (!ttl_) return false;
+  if (cell.tag == KeyIndex::kRow) return now >= Touched(RowAt(cell.value)) + schema_.ttl_examples;
+  return now / schema_.ttl_quantum > uint64_t{cell.value} + schema_.ttl_examples / schema_.ttl_quantum;
+}
+
+void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {
+  uint64_t homes[kBatch];
+  const float* rows[kBatch];
+  for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
+    const uint64_t count = std::min<uint64_t>(kBatch, keys.size() - begin);
+    if (index_.cells() != 0) {
+      for (uint64_t i = 0; i < count; ++i) {
+        homes[i] = index_.Home(keys[begin + i]);
+        index_.Prefetch(homes[i]);
+      }
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      rows[i] = nullptr;
+      const uint64_t cell = index_.cells() == 0 ? KeyIndex::kNone : index_.FindFrom(homes[i], keys[begin + i]);
+      if (cell == KeyIndex::kNone || index_.at(cell).tag != KeyIndex::kRow) continue;
+      rows[i] = RowAt(index_.at(cell).value);
+      PrefetchRow(rows[i], dim_);
+    }
+    for (uint64_t i = 0; i < count; ++i, out += dim_) {
+      if (rows[i] != nullptr && !(ttl_ && now >= Touched(rows[i]) + schema_.ttl_examples)) {
+        std::memcpy(out, rows[i], dim_ * sizeof(float));
+      } else {
+        FillInitialRow(schema_.seed, shape_.name_hash, keys[begin + i], shape_.init_stddev, dim_, out);
+      }
+    }
+  }
+}
+
+void SparseTable::Sweep(uint64_t now, uint64_t cells) {
+  if (!ttl_ || index_.cells() == 0) return;
+  Refused refused;
+  for (cells = std::min(cells, index_.cells()); cells > 0 && index_.size() > 0; --cells) {
+    if (sweep_cursor_ >= index_.cells()) sweep_cursor_ = 0;
+    // Erasing may move the next key of the run into this cell, so the cell is looked at again.
+    while (index_.used(sweep_cursor_) && Expired(index_.at(sweep_cursor_), now)) {
+      refused.expired += index_.at(sweep_cursor_).tag == KeyIndex::kRow ? 1 : 0;
+      EraseCell(sweep_cursor_);
+    }
+    ++sweep_cursor_;
+  }
+  Publish(refused);
+}
+
+void SparseTable::EraseCell(uint64_t cell) {
+  if (index_.at(cell).tag == KeyIndex::kRow) {
+    free_rows_.push_back(index_.at(cell).value);
+    --rows_;
+  }
+  --keys_;
+  index_.Erase(cell);
+}
+
+bool SparseTable::RestoreRow(uint64_t key, uint64_t touched, absl::Span<const float> values) {
+  if (index_.Find(key) != KeyIndex::kNone) return false;
+  float* row = CreateRow(key, KeyIndex::kNone);
+  std::memcpy(row, values.data(), values_ * sizeof(float));
+  if (ttl_) Touch(row, touched);
+  Publish({});
+  return true;
+}
+
+bool SparseTable::RestoreCounted(uint64_t key, uint64_t touched, uint32_t count) {
+  if (index_.Find(key) != KeyIndex::kNone) return false;
+  const uint64_t before = index_.bytes();
+  index_.Insert(key, static_cast<uint32_t>(touched / schema_.ttl_quantum), count);
+  AccountIndex(before);
+  ++keys_;
+  Publish({});
+  return true;
+}
+
+void SparseTable::AccountIndex(uint64_t bytes_before) {
+  if (index_.bytes() == bytes_before) return;
+  const int64_t more = static_cast<int64_t>(index_.bytes()) - static_cast<int64_t>(bytes_before);
+  table_stats_->bytes += more;
+  stats_->used_bytes += more;
+}
+
+void SparseTable::Publish(const Refused& refused) {
+  if (rows_ != published_rows_) table_stats_->rows += rows_ - published_rows_;
+  if (keys_ != published_keys_) table_stats_->keys += keys_ - published_keys_;
+  published_rows_ = rows_;
+  published_keys_ = keys_;
+  if (refused.guard != 0) table_stats_->guard_refused += refused.guard;
+  if (refused.admission != 0) table_stats_->not_admitted += refused.admission;
+  if (refused.memory != 0) table_stats_->memory_refused += refused.memory;
+  if (refused.expired != 0) table_stats_->expired += refused.expired;
+}
+
+}  // namespace shoal

@@ -1,0 +1,124 @@
+// The rows of one sparse table in one partition.
+#ifndef SHOAL_SERVER_STORE_SPARSE_TABLE_H_
+#define SHOAL_SERVER_STORE_SPARSE_TABLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/store/job_schema.h"
+#include "server/store/key_index.h"
+#include "server/store/slab_pool.h"
+#include "server/store/store_stats.h"
+
+namespace shoal {
+
+// One table's share of a push, as sums over `examples` records.
+struct RowGradients {
+  uint32_t table = 0;
+  absl::Span<const uint64_t> keys;
+  const float* sums = nullptr;                 // |keys| x dim
+  absl::Span<const uint32_t> occurrences;      // by key; empty: one each
+};
+
+// When and how a push is applied.
+struct PushContext {
+  uint64_t now = 0;        // the partition's examples before the push: schedule and expiry
+  uint64_t after = 0;      // ... and after it: what its rows remember
+  float divisor = 1;       // of gradient sums
+  float factor = 1;        // of the learning rate
+};
+
+// A row's weights and optimizer state lie side by side in a slab, followed (only with a TTL) by the time of its last
+// push. Rows never move. A row past its TTL is as good as absent from that instant; Sweep only reclaims its memory.
+// Not thread-safe: the partition's lock guards it.
+class SparseTable {
+ public:
+  // `schema`, `pool` and `stats` must outlive the table.
+  SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool, StoreStats* stats);
+  ~SparseTable();
+  SparseTable(const SparseTable&) = delete;
+  SparseTable& operator=(const SparseTable&) = delete;
+
+  // Bytes of a slab for rows of this table.
+  static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
+
+  // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing.
+  void Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const;
+
+  // One optimizer step on each key's row; creates rows. Returns how many rows were refused (guard, admission, memory).
+  uint64_t Apply(const RowGradients& gradients, const PushContext& context);
+
+  // Upper bound of the bytes that applying these keys would add.
+  uint64_t GrowthBytes(const RowGradients& gradients, uint64_t now) const;
+
+  // Drops expired rows and counted keys among the next `cells` index cells.
+  void Sweep(uint64_t now, uint64_t cells);
+  uint64_t cells() const { return index_.cells(); }
+
+  // Calls row(key, touched, weights and state) and counted(key, touched, count) for all that is not expired.
+  template <typename Row, typename Counted>
+  void Visit(uint64_t now, const Row& row, const Counted& counted) const {
+    for (uint64_t at = 0; at < index_.cells(); ++at) {
+      if (!index_.used(at)) continue;
+      const KeyIndex::Cell& cell = index_.at(at);
+      if (Expired(cell, now)) continue;
+      if (cell.tag == KeyIndex::kRow) {
+        const float* data = RowAt(cell.value);
+        row(cell.key, ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
+      } else {
+        counted(cell.key, ttl_ ? cell.value * schema_.ttl_quantum : now, cell.tag);
+      }
+    }
+  }
+
+  // Adds what a checkpoint held. REQUIRES: the key is absent (false otherwise); values has dim + state floats.
+  bool RestoreRow(uint64_t key, uint64_t touched, absl::Span<const float> values);
+  bool RestoreCounted(uint64_t key, uint64_t touched, uint32_t count);
+
+ private:
+  struct Refused {
+    uint64_t guard = 0, admission = 0, memory = 0, expired = 0;
+  };
+
+  float* RowAt(uint32_t row) const { return slabs_[row >> slab_shift_] + (row & slab_mask_) * stride_; }
+  uint64_t Touched(const float* row) const;
+  void Touch(float* row, uint64_t when) const;
+  bool Expired(const KeyIndex::Cell& cell, uint64_t now) const;
+
+  // Divides into scratch_; false when the guard refuses the gradient.
+  bool Divide(const float* sums, float divisor);
+  // The row to step, made if need be; null when refused (counted).
+  float* Obtain(uint64_t key, uint32_t occurrences, const PushContext& context, Refused* refused);
+  float* CreateRow(uint64_t key, uint64_t cell);
+  void InitRow(uint64_t key, float* row) const;
+  uint32_t TakeRowNumber();
+  bool AboveSoftLimit() const;
+  void AccountIndex(uint64_t bytes_before);
+  void Publish(const Refused& refused);
+  void EraseCell(uint64_t cell);
+
+  const JobSchema& schema_;
+  const SparseSchema& shape_;
+  SlabPool* const pool_;
+  StoreStats* const stats_;
+  TableStats* const table_stats_;
+  const bool ttl_;
+  const uint64_t dim_;
+  const uint64_t values_;   // weights and state
+  const uint64_t stride_;   // floats from row to row
+  const uint32_t slab_shift_;
+  const uint32_t slab_mask_;
+  KeyIndex index_;
+  std::vector<float*> slabs_;
+  uint32_t next_row_ = 0;
+  std::vector<uint32_t> free_rows_;
+  uint64_t sweep_cursor_ = 0;
+  int64_t rows_ = 0, keys_ = 0;                      // now
+  int64_t published_rows_ = 0, published_keys_ = 0;  // as far as the shared counters know
+  std::vector<float> scratch_;                       // one gradient
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_STORE_SPARSE_TABLE_H_

@@ -1,0 +1,169 @@
+// The pushing half of a sparse table: guard, admission, creation of rows, the optimizer's step.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "server/store/initial_values.h"
+#include "server/store/sparse_table.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kBatch = 32;       // as in Read
+constexpr uint64_t kLineFloats = 16;
+
+}  // namespace
+
+uint64_t SparseTable::Apply(const RowGradients& gradients, const PushContext& context) {
+  const absl::Span<const uint64_t> keys = gradients.keys;
+  const UpdateRule& rule = *schema_.sparse_rule;
+  Refused refused;
+  float* rows[kBatch];
+  uint64_t homes[kBatch];
+  for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
+    const uint64_t count = std::min<uint64_t>(kBatch, keys.size() - begin);
+    const bool any = index_.cells() != 0;
+    for (uint64_t i = 0; any && i < count; ++i) {
+      homes[i] = index_.Home(keys[begin + i]);
+      index_.Prefetch(homes[i]);
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      rows[i] = nullptr;
+      const uint64_t cell = any ? index_.FindFrom(homes[i], keys[begin + i]) : KeyIndex::kNone;
+      if (cell == KeyIndex::kNone || index_.at(cell).tag != KeyIndex::kRow) continue;
+      rows[i] = RowAt(index_.at(cell).value);
+      for (uint64_t f = 0; f < stride_; f += kLineFloats) __builtin_prefetch(rows[i] + f, 1);
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t at = begin + i;
+      if (!Divide(gradients.sums + at * dim_, context.divisor)) {
+        ++refused.guard;
+        continue;
+      }
+      float* row = rows[i];
+      // Cells may have moved since the look-up above (rows never do), so everything but a live row starts again.
+      if (row == nullptr || (ttl_ && context.now >= Touched(row) + schema_.ttl_examples)) {
+        row = Obtain(keys[at], gradients.occurrences.empty() ? 1 : gradients.occurrences[at], context, &refused);
+        if (row == nullptr) continue;
+      }
+      rule.UpdateRow(row, row + dim_, scratch_.data(), dim_, context.factor);
+      if (ttl_) Touch(row, context.after);
+    }
+  }
+  Publish(refused);
+  return refused.guard + refused.admission + refused.memory;
+}
+
+bool SparseTable::Divide(const float* sums, float divisor) {
+  float* out = scratch_.data();
+  if (divisor == 1) {
+    std::memcpy(out, sums, dim_ * sizeof(float));
+  } else {
+    for (uint64_t i = 0; i < dim_; ++i) out[i] = sums[i] / divisor;
+  }
+  if (!schema_.guard) return true;
+  // Written so that a NaN counts as too large.
+  int bad = 0;
+  for (uint64_t i = 0; i < dim_; ++i) bad |= !(std::abs(out[i]) <= schema_.max_abs);
+  return bad == 0;
+}
+
+bool SparseTable::AboveSoftLimit() const {
+  return schema_.soft_limit_bytes != 0 &&
+         stats_->used_bytes.load(std::memory_order_relaxed) >= static_cast<int64_t>(schema_.soft_limit_bytes);
+}
+
+float* SparseTable::Obtain(uint64_t key, uint32_t occurrences, const PushContext& context, Refused* refused) {
+  uint64_t cell = index_.Find(key);
+  if (cell != KeyIndex::kNone && Expired(index_.at(cell), context.now)) {
+    refused->expired += index_.at(cell).tag == KeyIndex::kRow ? 1 : 0;
+    EraseCell(cell);
+    cell = KeyIndex::kNone;
+  }
+  if (cell != KeyIndex::kNone && index_.at(cell).tag == KeyIndex::kRow) return RowAt(index_.at(cell).value);
+  const uint64_t seen = cell == KeyIndex::kNone ? 0 : index_.at(cell).tag;
+  const uint64_t total = std::min<uint64_t>(seen + occurrences, schema_.min_count);
+  if (total >= schema_.min_count) {
+    if (AboveSoftLimit()) {
+      ++refused->memory;
+      return nullptr;
+    }
+    return CreateRow(key, cell);
+  }
+  if (cell == KeyIndex::kNone && AboveSoftLimit()) {
+    ++refused->memory;
+    return nullptr;
+  }
+  ++refused->admission;
+  if (total == 0) return nullptr;
+  const uint32_t quantum = static_cast<uint32_t>(context.after / schema_.ttl_quantum);
+  if (cell != KeyIndex::kNone) {
+    index_.at(cell).tag = static_cast<uint32_t>(total);
+    index_.at(cell).value = quantum;
+  } else {
+    const uint64_t before = index_.bytes();
+    index_.Insert(key, quantum, static_cast<uint32_t>(total));
+    AccountIndex(before);
+    ++keys_;
+  }
+  return nullptr;
+}
+
+float* SparseTable::CreateRow(uint64_t key, uint64_t cell) {
+  const uint32_t number = TakeRowNumber();
+  if (cell != KeyIndex::kNone) {
+    index_.at(cell).value = number;
+    index_.at(cell).tag = KeyIndex::kRow;
+  } else {
+    const uint64_t before = index_.bytes();
+    index_.Insert(key, number, KeyIndex::kRow);
+    AccountIndex(before);
+    ++keys_;
+  }
+  ++rows_;
+  float* row = RowAt(number);
+  InitRow(key, row);
+  return row;
+}
+
+uint32_t SparseTable::TakeRowNumber() {
+  if (!free_rows_.empty()) {
+    const uint32_t number = free_rows_.back();
+    free_rows_.pop_back();
+    return number;
+  }
+  if ((next_row_ & slab_mask_) == 0 && next_row_ >> slab_shift_ == slabs_.size()) {
+    // 2^32 rows of one table in one partition would be terabytes of slabs on one server.
+    SHOAL_CHECK(slabs_.size() < (uint64_t{1} << (32 - slab_shift_)));
+    slabs_.push_back(pool_->Allocate());
+    table_stats_->bytes += static_cast<int64_t>(pool_->slab_bytes());
+    stats_->used_bytes += static_cast<int64_t>(pool_->slab_bytes());
+  }
+  return next_row_++;
+}
+
+void SparseTable::InitRow(uint64_t key, float* row) const {
+  FillInitialRow(schema_.seed, shape_.name_hash, key, shape_.init_stddev, dim_, row);
+  schema_.sparse_rule->InitRow(row + dim_, dim_);
+  if (ttl_) Touch(row, 0);
+}
+
+uint64_t SparseTable::GrowthBytes(const RowGradients& gradients, uint64_t now) const {
+  uint64_t new_rows = 0, new_keys = 0;
+  for (uint64_t i = 0; i < gradients.keys.size(); ++i) {
+    const uint64_t cell = index_.Find(gradients.keys[i]);
+    if (cell != KeyIndex::kNone && index_.at(cell).tag == KeyIndex::kRow) continue;
+    const uint64_t seen = cell == KeyIndex::kNone || Expired(index_.at(cell), now) ? 0 : index_.at(cell).tag;
+    const uint64_t more = gradients.occurrences.empty() ? 1 : gradients.occurrences[i];
+    new_rows += seen + more >= schema_.min_count ? 1 : 0;
+    new_keys += cell == KeyIndex::kNone ? 1 : 0;
+  }
+  if (new_rows + new_keys == 0) return 0;
+  const uint64_t room = free_rows_.size() + (slabs_.size() << slab_shift_) - next_row_;
+  const uint64_t short_of = new_rows > room ? new_rows - room : 0;
+  const uint64_t slabs = (short_of + slab_mask_) >> slab_shift_;
+  return slabs * pool_->slab_bytes() + index_.BytesAfter(new_keys) - index_.bytes();
+}
+
+}  // namespace shoal
