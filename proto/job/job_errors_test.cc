@@ -121,7 +121,7 @@ TEST_CASE("LoadJob errors: the file as a whole", "[proto][unit]") {
 
 TEST_CASE("LoadJob errors: hostile sizes end in a message, quickly", "[proto][unit]") {
   CHECK(ErrorOf(std::string((4 << 20) + 1, '#')) == "j:1:1: larger than 4194304 bytes");
-  CHECK(ErrorOf("a: " + std::string(100000, '[')).find("j:1:") == 0);
+  CHECK(ErrorOf("a: " + std::string(100000, '[')).find("nested deeper than 64 levels") != std::string::npos);
   std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
     const std::string alias = absl::StrCat("*a", i - 1);

@@ -195,8 +195,10 @@ bool ParseYamlTree(absl::string_view text, int override_index, YamlNode* root, J
       }
     }
   } catch (const YAML::Exception& exception) {
-    errors->Add(builder.Position(exception.mark), "", absl::StrCat("not valid YAML: ", exception.msg));
-    return false;
+    // yaml-cpp gives up on deep nesting later than the builder, and says less about it.
+    if (!builder.failed())
+      errors->Add(builder.Position(exception.mark), "", absl::StrCat("not valid YAML: ", exception.msg));
+    if (!builder.failed()) return false;
   } catch (const std::exception& exception) {
     errors->Add(start, "", absl::StrCat("not valid YAML: ", exception.what()));
     return false;
