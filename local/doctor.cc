@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/machine.h"
 #include "local/connection.h"
 
 namespace shoal {
@@ -28,27 +28,26 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// A line "MemAvailable:   123 kB" of /proc/meminfo, in bytes.
-uint64_t MemInfo(const std::string& field) {
+// Bytes that programs can still get; 0 when the system doesn't say.
+uint64_t AvailableMemory() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
-  uint64_t value;
-  while (file >> name >> value) {
-    std::getline(file, unit);
-    if (name == field + ":") return value * 1024;
+  uint64_t kibibytes;
+  while (file >> name >> kibibytes && std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kibibytes * 1024;
   }
   return 0;
 }
 
 Finding Cores() {
-  const unsigned cores = std::thread::hardware_concurrency();
+  const uint32_t cores = UsableCores();
   Finding finding{"cores", cores >= 2, absl::StrCat(cores), ""};
   if (!finding.ok) finding.advice = "one core is shared by reading, computing and the network: expect slow steps";
   return finding;
 }
 
 Finding MemorySize() {
-  const uint64_t total = MemInfo("MemTotal"), available = MemInfo("MemAvailable");
+  const uint64_t total = MemoryBytes(), available = AvailableMemory();
   Finding finding{"memory", available >= (1ull << 30),
                   absl::StrFormat("%.1f GiB, %.1f GiB available", GiB(total), GiB(available)), ""};
   if (!finding.ok) finding.advice = "less than 1 GiB is available: set memory.hard_limit in the job file";
@@ -96,7 +95,8 @@ Finding Locale() {
   const bool ok = name != nullptr;
   const std::string point = ok ? std::localeconv()->decimal_point : ".";
   std::setlocale(LC_ALL, "C");
-  Finding finding{"locale", ok, ok ? absl::StrCat("decimal point '", point, "'") : "the environment's is not installed", ""};
+  Finding finding{"locale", ok, ok ? absl::StrCat("decimal point '", point, "'") : "the environment's is not installed",
+                  ""};
   if (!ok) finding.advice = "export LC_ALL=C.UTF-8";
   return finding;
 }

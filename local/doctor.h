@@ -12,8 +12,8 @@ namespace shoal {
 struct Finding {
   std::string subject;  // "memory"
   bool ok = true;
-  std::string found;    // "62.8 GiB, 40.1 GiB free"
-  std::string advice;   // empty when there is nothing to do
+  std::string found;   // "62.8 GiB, 40.1 GiB free"
+  std::string advice;  // empty when there is nothing to do
 };
 
 struct DoctorOptions {

@@ -69,13 +69,13 @@ class Session {
   std::unique_ptr<ModelGraph> graph_;
   std::unique_ptr<ModelWorkspace> workspace_;
   ParameterServer server_;
-  std::vector<uint32_t> partitions_;               // all of them
-  std::vector<std::vector<uint32_t>> tables_of_;   // by group
-  std::vector<std::vector<float>> tensors_;        // by tensor
-  std::vector<std::vector<float>> rows_;           // by table
-  std::vector<Router> routers_;                    // by group
+  std::vector<uint32_t> partitions_;              // all of them
+  std::vector<std::vector<uint32_t>> tables_of_;  // by group
+  std::vector<std::vector<float>> tensors_;       // by tensor
+  std::vector<std::vector<float>> rows_;          // by table
+  std::vector<Router> routers_;                   // by group
   std::vector<KeyGroup> groups_;
-  std::vector<std::vector<uint32_t>> counts_;      // by group: keys by partition
+  std::vector<std::vector<uint32_t>> counts_;  // by group: keys by partition
   Batch batch_;
   uint64_t bad_records_ = 0;
 };
@@ -100,8 +100,8 @@ absl::Status Session::ReadJob(const InferenceOptions& options, Manifest* manifes
     }
   }
   if (options.overrides.empty()) return absl::OkStatus();
-  SHOAL_ASSIGN_OR_RETURN(job_, LoadJobFromText(ResolvedYaml(job_), absl::StrCat("job of ", checkpoint_), "",
-                                               options.overrides));
+  SHOAL_ASSIGN_OR_RETURN(
+      job_, LoadJobFromText(ResolvedYaml(job_), absl::StrCat("job of ", checkpoint_), "", options.overrides));
   return absl::OkStatus();
 }
 
@@ -115,11 +115,10 @@ absl::Status Session::OpenInput(const JobPlan& plan) {
   schema_ = plan.schema();
   const auto same = [](const auto& a, const auto& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };
   if (!same(here.dense(), schema_.dense()) || !same(here.slots(), schema_.slots())) {
-    return absl::InvalidArgumentError(absl::StrCat("the input has other features than the model was trained on: dense [",
-                                                   absl::StrJoin(here.dense(), ", "), "] instead of [",
-                                                   absl::StrJoin(schema_.dense(), ", "), "], slots [",
-                                                   absl::StrJoin(here.slots(), ", "), "] instead of [",
-                                                   absl::StrJoin(schema_.slots(), ", "), "]"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the input has other features than the model was trained on: dense [", absl::StrJoin(here.dense(), ", "),
+        "] instead of [", absl::StrJoin(schema_.dense(), ", "), "], slots [", absl::StrJoin(here.slots(), ", "),
+        "] instead of [", absl::StrJoin(schema_.slots(), ", "), "]"));
   }
   DataSetOptions options;
   options.seed = job_.seed();
@@ -207,6 +206,7 @@ absl::Status Session::PullTensors() {
   const PullRequest request = NewPull(true);
   PullReply reply;
   reply.dense = dense.data();
+  reply.dense_floats = floats;
   SHOAL_RETURN_IF_ERROR(Pull(request, &reply));
   for (int t = 0; t < graph_->spec().tensors_size(); ++t) tensors_.emplace_back(layout.TensorSize(t));
   const float* from = dense.data();
@@ -229,7 +229,7 @@ absl::Status Session::PullRows() {
     for (size_t p = 0; p < partitions_.size(); ++p) {
       counts_[g][p] = group.partition_begin[p + 1] - group.partition_begin[p];
     }
-    request.groups[g] = {group.keys, counts_[g], tables_of_[g]};
+    request.groups[g] = {group.keys, counts_[g], tables_of_[g], {}};
     for (const uint32_t table : tables_of_[g]) {
       rows_[table].resize(group.keys.size() * graph_->spec().tables(table).dim());
       reply.rows[g].push_back(rows_[table].data());
@@ -252,8 +252,8 @@ absl::StatusOr<StepResult> Session::Evaluate() {
 absl::Status Session::CountBad() {
   bad_records_ += batch_.bad.size();
   if (bad_records_ <= job_.data().max_bad_records()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(batch_.bad.front().message, "; data.max_bad_records is ",
-                                                 job_.data().max_bad_records()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(batch_.bad.front().message, "; data.max_bad_records is ", job_.data().max_bad_records()));
 }
 
 absl::Status Session::Run(const Visitor& visit) {
@@ -270,9 +270,9 @@ absl::Status Session::Run(const Visitor& visit) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<InferenceResult> RunSession(const InferenceOptions& options,
-                                           const std::function<absl::Status(const Session&, const Batch&,
-                                                                            const StepResult&)>& visit) {
+absl::StatusOr<InferenceResult> RunSession(
+    const InferenceOptions& options,
+    const std::function<absl::Status(const Session&, const Batch&, const StepResult&)>& visit) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Open(options));
   InferenceResult result;
   result.job = session->job().name();
@@ -371,11 +371,10 @@ absl::StatusOr<InferenceResult> EvaluateCheckpoint(const InferenceOptions& optio
 
 absl::StatusOr<InferenceResult> PredictCheckpoint(const InferenceOptions& options, const std::string& output) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Open(output));
-  SHOAL_ASSIGN_OR_RETURN(
-      InferenceResult result,
-      RunSession(options, [&file](const Session& session, const Batch& batch, const StepResult& step) {
-        return file->Write(PredictionLines(batch, step, session.graph().outputs()));
-      }));
+  SHOAL_ASSIGN_OR_RETURN(InferenceResult result, RunSession(options, [&file](const Session& session, const Batch& batch,
+                                                                             const StepResult& step) {
+                           return file->Write(PredictionLines(batch, step, session.graph().outputs()));
+                         }));
   SHOAL_RETURN_IF_ERROR(file->Commit());
   return result;
 }

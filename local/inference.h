@@ -20,19 +20,20 @@ struct InferenceOptions {
 };
 
 struct InferenceResult {
-  std::string job;            // name
-  std::string checkpoint;     // directory that was read
+  std::string job;         // name
+  std::string checkpoint;  // directory that was read
   MetricSums metrics;
-  uint64_t bad_records = 0;   // skipped; at most the job's data.max_bad_records
-  double seconds = 0;         // reading the input and computing, without loading
+  uint64_t bad_records = 0;  // skipped; at most the job's data.max_bad_records
+  double seconds = 0;        // reading the input and computing, without loading
 };
 
 // Measures the model on its evaluation inputs, in file order.
 absl::StatusOr<InferenceResult> EvaluateCheckpoint(const InferenceOptions& options);
 
-// Writes one line per record, in record order, to `output` ("-": standard output): the record's id (data.columns.id, else
-// its number) and, tab separated, the probability (squared error: the value); of models with several outputs the five
-// most probable labels as "label:probability", separated by blanks. A file appears under its name only when complete.
+// Writes one line per record, in record order, to `output` ("-": standard output): the record's id (data.columns.id,
+// else its number) and, tab separated, the probability (squared error: the value); of models with several outputs the
+// five most probable labels as "label:probability", separated by blanks. A file appears under its name only when
+// complete.
 absl::StatusOr<InferenceResult> PredictCheckpoint(const InferenceOptions& options, const std::string& output);
 
 }  // namespace shoal

@@ -93,8 +93,8 @@ absl::StatusOr<ParityResult> VerifyParity(const Job& job, const std::atomic<bool
 }
 
 std::string ParityText(const ParityResult& result) {
-  std::string text = absl::StrFormat("%-36s %8s %12s  %-24s %12s  %s\n", "RUN", "ROUNDS", "EXAMPLES", "TABLE", "ROWS",
-                                     "DIGEST");
+  std::string text =
+      absl::StrFormat("%-36s %8s %12s  %-24s %12s  %s\n", "RUN", "ROUNDS", "EXAMPLES", "TABLE", "ROWS", "DIGEST");
   for (const ParityRun& run : result.runs) {
     for (const auto& [table, digest] : Digests(run.status)) {
       absl::StrAppendFormat(&text, "%-36s %8d %12d  %-24s %12d  %016x\n", run.name, run.status.rounds(),

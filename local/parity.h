@@ -14,13 +14,13 @@ namespace shoal {
 
 // One way to run the job, and what came out.
 struct ParityRun {
-  std::string name;   // "1 process x 4 threads"
+  std::string name;  // "1 process x 4 threads"
   JobStatus status;
 };
 
 struct ParityResult {
   std::vector<ParityRun> runs;
-  bool equal = false; // all digests of all tables
+  bool equal = false;  // all digests of all tables
 };
 
 // Trains `job` with one thread, with four threads, and with two worker processes of two threads on two servers over

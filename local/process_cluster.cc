@@ -83,7 +83,8 @@ class ProcessCluster::Child {
     MutexLock lock(&mu_);
     while (!ready_ && !closed_) {
       const absl::Duration left = deadline - Clock::Steady().Now();
-      if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError(absl::StrCat(name_, " did not start in time"));
+      if (left <= absl::ZeroDuration())
+        return absl::DeadlineExceededError(absl::StrCat(name_, " did not start in time"));
       changed_.WaitFor(&mu_, left);
     }
     if (!ready_) return absl::UnavailableError(absl::StrCat(name_, " ended before it was ready; its output is above"));
@@ -162,9 +163,10 @@ absl::StatusOr<std::unique_ptr<ProcessCluster>> ProcessCluster::Start(const Proc
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  std::vector<std::string> scheduler = {"--listen", options.listen, "--heartbeat",
-                                        absl::StrCat(absl::ToInt64Milliseconds(options.heartbeat), "ms"), "--deadline",
-                                        absl::StrCat(absl::ToInt64Milliseconds(options.deadline), "ms")};
+  std::vector<std::string> scheduler = {"--listen",    options.listen,
+                                        "--heartbeat", absl::StrCat(absl::ToInt64Milliseconds(options.heartbeat), "ms"),
+                                        "--deadline",  absl::StrCat(absl::ToInt64Milliseconds(options.deadline), "ms")};
+  if (options.insecure) scheduler.push_back("--insecure");
   if (!options.state_path.empty()) scheduler.insert(scheduler.end(), {"--state", options.state_path});
   SHOAL_ASSIGN_OR_RETURN(Child* const first, cluster->Spawn("scheduler", arguments("scheduler", scheduler)));
   SHOAL_ASSIGN_OR_RETURN(cluster->scheduler_, first->WaitReady(deadline));

@@ -15,12 +15,13 @@ namespace shoal {
 struct ProcessClusterOptions {
   int servers = 1;
   int workers = 1;
-  uint32_t threads = 1;                             // lanes per worker
-  std::string listen = "127.0.0.1:0";               // of the scheduler
-  std::string state_path;                           // scheduler --state; empty: in memory
+  uint32_t threads = 1;                // lanes per worker
+  std::string listen = "127.0.0.1:0";  // of the scheduler
+  bool insecure = false;               // allows an address that other machines can reach
+  std::string state_path;              // scheduler --state; empty: in memory
   absl::Duration heartbeat = absl::Milliseconds(500);
   absl::Duration deadline = absl::Seconds(3);
-  absl::Duration start_timeout = absl::Seconds(30); // until every process has joined
+  absl::Duration start_timeout = absl::Seconds(30);  // until every process has joined
   std::string log_level = "info";
   bool log_json = false;
 };

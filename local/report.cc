@@ -49,14 +49,10 @@ Json StalenessJson(const WorkerJobReport& counters) {
 }
 
 Json CountersJson(const WorkerJobReport& counters) {
-  return {{"batches", counters.batches()},
-          {"duplicate", counters.duplicate()},
-          {"fenced", counters.fenced()},
-          {"stale_map", counters.stale_map()},
-          {"misaligned", counters.misaligned()},
-          {"out_of_order", counters.out_of_order()},
-          {"retries", counters.retries()},
-          {"refused_rows", counters.refused_rows()},
+  return {{"batches", counters.batches()},        {"duplicate", counters.duplicate()},
+          {"fenced", counters.fenced()},          {"stale_map", counters.stale_map()},
+          {"misaligned", counters.misaligned()},  {"out_of_order", counters.out_of_order()},
+          {"retries", counters.retries()},        {"refused_rows", counters.refused_rows()},
           {"bad_records", counters.bad_records()}};
 }
 
@@ -162,13 +158,19 @@ double SecondsLeft(const JobStatus& status) {
 
 std::string StateName(JobState state) { return JobState_Name(state); }
 
+std::string EffectiveBatchText(const Job& job) {
+  if (!job.sync().has_bsp()) return "";
+  const uint64_t lanes = job.sync().bsp().lanes();
+  return absl::StrCat("effective batch: ", lanes, " lanes x ", job.batch().size(), " = ", lanes * job.batch().size(),
+                      " examples");
+}
+
 bool IsFinal(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
 nlohmann::ordered_json MetricsJson(const MetricSums& sums) {
   const MetricValues values = Summarize(sums);
-  Json json = {{"examples", values.examples},
-               {"logloss", NumberOrNull(values.logloss)},
-               {"auc", NumberOrNull(values.auc)}};
+  Json json = {
+      {"examples", values.examples}, {"logloss", NumberOrNull(values.logloss)}, {"auc", NumberOrNull(values.auc)}};
   AddIfDefined("accuracy", values.accuracy, &json);
   AddIfDefined("ne", values.ne, &json);
   AddIfDefined("calibration", values.calibration, &json);
@@ -284,8 +286,8 @@ std::string ClusterText(const ClusterStatus& status) {
 
 std::string JobListText(const google::protobuf::RepeatedPtrField<JobStatus>& jobs) {
   if (jobs.empty()) return "no jobs\n";
-  std::string text =
-      absl::StrFormat("%6s  %-24s %-10s %6s %12s %12s  %s\n", "JOB", "NAME", "STATE", "DONE", "EXAMPLES", "PER SECOND", "");
+  std::string text = absl::StrFormat("%6s  %-24s %-10s %6s %12s %12s  %s\n", "JOB", "NAME", "STATE", "DONE", "EXAMPLES",
+                                     "PER SECOND", "");
   for (const JobStatus& job : jobs) {
     absl::StrAppendFormat(&text, "%6d  %-24s %-10s %4.0f %% %12d %12.0f  %s\n", job.job(), job.name(),
                           StateName(job.state()), 100 * ShareDone(job), job.examples(), job.examples_per_second(),

@@ -33,6 +33,10 @@ nlohmann::ordered_json ProgressJson(const JobStatus& status);
 // "pass 1/4  37 %  25046 examples/s  ETA 12s  log loss 0.3201  AUC 0.91".
 std::string ProgressText(const JobStatus& status);
 
+// What bsp makes of batch.size, which surprises people: "effective batch: 4 lanes x 256 = 1024 examples"; empty in
+// other modes.
+std::string EffectiveBatchText(const Job& job);
+
 // The name in the proto: "RUNNING".
 std::string StateName(JobState state);
 bool IsFinal(JobState state);

@@ -1,0 +1,73 @@
+// shoal checkpoint: looks at checkpoints on disk.
+#include "server/checkpoint/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "cli/options.h"
+#include "local/checkpoint_report.h"
+
+namespace shoal::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  uint64_t rows = 0;
+  bool json = false;
+};
+
+int List(const Options& options) {
+  const auto checkpoints = ListCheckpoints(options.path);
+  if (!checkpoints.ok()) return Fail(checkpoints.status());
+  Print(options.json, CheckpointListJson(*checkpoints), CheckpointListText(*checkpoints));
+  return kOk;
+}
+
+int Verify(const Options& options) {
+  std::string dir;
+  const absl::StatusOr<Manifest> manifest = ReadManifest(options.path, &dir);
+  if (!manifest.ok()) return Fail(manifest.status());
+  const absl::Status status = VerifyCheckpoint(dir);
+  if (!status.ok()) return Fail(status);
+  Print(options.json, {{"path", dir}, {"valid", true}}, absl::StrCat(dir, ": valid\n"));
+  return kOk;
+}
+
+int Inspect(const Options& options) {
+  std::string dir;
+  const absl::StatusOr<Manifest> manifest = ReadManifest(options.path, &dir);
+  if (!manifest.ok()) return Fail(manifest.status());
+  absl::StatusOr<std::string> rows = "";
+  if (options.rows > 0 && !options.json) rows = RowsText(dir, options.rows);
+  if (!rows.ok()) return Fail(rows.status());
+  Print(options.json, ManifestJson(dir, *manifest), absl::StrCat(ManifestText(dir, *manifest), *rows));
+  return kOk;
+}
+
+CLI::App* AddSubVerb(CLI::App* parent, const std::string& name, const std::string& description,
+                     const std::string& example, const std::shared_ptr<Options>& options, Action* action,
+                     int (*run)(const Options&)) {
+  CLI::App* const verb = AddVerb(parent, name, description, example);
+  verb->add_option("path", options->path, "A checkpoint, or a directory of them")->required()->type_name("DIR");
+  AddJson(verb, &options->json);
+  verb->callback([options, action, run] { *action = [options, run] { return run(*options); }; });
+  return verb;
+}
+
+}  // namespace
+
+void AddCheckpoint(CLI::App* root, Action* action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* const verb =
+      AddVerb(root, "checkpoint", "Look at checkpoints: ls, verify, inspect", "shoal checkpoint verify ckpt");
+  verb->require_subcommand(1);
+  AddSubVerb(verb, "ls", "List the complete checkpoints of a directory, oldest first", "shoal checkpoint ls ckpt",
+             options, action, List);
+  AddSubVerb(verb, "verify", "Read every part and check sizes, checksums, rows and digests",
+             "shoal checkpoint verify ckpt", options, action, Verify);
+  CLI::App* const inspect = AddSubVerb(verb, "inspect", "Show job, tables and parts of a checkpoint",
+                                       "shoal checkpoint inspect ckpt --rows 5", options, action, Inspect);
+  inspect->add_option("--rows", options->rows, "Also show this many rows of each table")->type_name("N");
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,47 @@
+// shoal: trains models whose parameters live on sharded parameter servers. One binary, one verb per task:
+//   shoal train examples/census/job.yaml
+//   shoal --help
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/version.h"
+#include "cli/logging.h"
+#include "cli/options.h"
+#include "cli/verbs.h"
+
+namespace {
+
+void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
+  for (const auto add : {shoal::cli::AddTrain, shoal::cli::AddValidate, shoal::cli::AddEvaluate, shoal::cli::AddPredict,
+                         shoal::cli::AddCheckpoint, shoal::cli::AddVerifyParity, shoal::cli::AddDatagen,
+                         shoal::cli::AddLocal, shoal::cli::AddScheduler, shoal::cli::AddServer, shoal::cli::AddWorker,
+                         shoal::cli::AddSubmit, shoal::cli::AddList, shoal::cli::AddStatus, shoal::cli::AddWatch,
+                         shoal::cli::AddLogs, shoal::cli::AddCancel, shoal::cli::AddDoctor, shoal::cli::AddVersion}) {
+    add(app, action);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("shoal trains models whose parameters live on sharded parameter servers.", "shoal");
+  app.set_version_flag("--version", std::string("shoal ") + shoal::kVersion);
+  app.require_subcommand(1);
+  app.fallthrough();  // global options may stand after the verb
+  shoal::cli::LogOptions log;
+  app.add_option("--log-level", log.level, "Least important lines to log on stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  app.add_flag("--log-json", log.json, "Log lines as JSON objects");
+  app.footer("Example:\n  shoal train examples/census/job.yaml\n\n`shoal VERB --help` tells more about each.");
+  shoal::cli::Action action;
+  AddVerbs(&app, &action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // CLI11 has a status of its own for each kind of error; all of them are bad usage.
+    return app.exit(error) == 0 ? shoal::cli::kOk : shoal::cli::kUsage;
+  }
+  shoal::cli::StartLogging(log);
+  return action();
+}

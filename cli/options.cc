@@ -1,0 +1,87 @@
+#include "cli/options.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/parse_units.h"
+#include "local/connection.h"
+#include "proto/job/job_file.h"
+
+namespace shoal::cli {
+
+CLI::App* AddVerb(CLI::App* root, const std::string& name, const std::string& description, const std::string& example) {
+  CLI::App* const verb = root->add_subcommand(name, description);
+  verb->footer(absl::StrCat("Example:\n  ", example));
+  return verb;
+}
+
+CLI::Option* AddDuration(CLI::App* verb, const std::string& name, absl::Duration* target, const std::string& help) {
+  const auto parse = [target, name](const std::string& text) {
+    const absl::StatusOr<uint64_t> ms = ParseDurationMs(text);
+    if (!ms.ok()) throw CLI::ValidationError(name, std::string(ms.status().message()));
+    *target = absl::Milliseconds(*ms);
+  };
+  return verb->add_option_function<std::string>(name, parse, help)
+      ->type_name("DURATION")
+      ->default_str(FormatDurationMs(absl::ToInt64Milliseconds(*target)));
+}
+
+void JobOptions::AddTo(CLI::App* verb) {
+  verb->add_option("job", path, "The job file")->required()->type_name("JOB");
+  AddOverridesTo(verb);
+}
+
+void JobOptions::AddOverridesTo(CLI::App* verb) {
+  verb->add_option("--set", overrides, "Changes a field of the job (a.b=c, lists too: a=[1,2]); may be repeated")
+      ->type_name("FIELD=VALUE")
+      ->allow_extra_args(false);
+}
+
+absl::StatusOr<Job> JobOptions::Load() const { return LoadJob(path, overrides); }
+
+void SchedulerOption::AddTo(CLI::App* verb, bool required) {
+  verb->add_option("--scheduler", address, "Address of the scheduler")
+      ->type_name("HOST:PORT")
+      ->envname("SHOAL_SCHEDULER")
+      ->required(required);
+  AddDuration(verb, "--connect-timeout", &connect_timeout, "How long to try to reach the scheduler");
+}
+
+absl::StatusOr<std::unique_ptr<SchedulerClient>> SchedulerOption::Connect() const {
+  return ConnectScheduler(address, connect_timeout);
+}
+
+void AddListen(CLI::App* verb, ListenOptions* options) {
+  verb->add_option("--listen", options->address, "Address to listen on; port 0 takes a free one")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  verb->add_flag("--insecure", options->insecure,
+                 "Allow an address that other machines can reach (nothing is encrypted or authenticated)");
+}
+
+void AddJson(CLI::App* verb, bool* json) { verb->add_flag("--json", *json, "Print one JSON object"); }
+
+void AddRuns(CLI::App* verb, std::string* runs) {
+  verb->add_option("--runs", *runs, "Where <name>-<id>/ with the resolved job and its metrics is made; '' for nowhere")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "shoal: %s\n", std::string(status.message()).c_str());
+  return kFailed;
+}
+
+int UsageError(const absl::Status& status) {
+  Fail(status);
+  return kUsage;
+}
+
+void Print(bool as_json, const nlohmann::ordered_json& json, const std::string& text) {
+  const std::string out = as_json ? json.dump() + "\n" : text;
+  std::fwrite(out.data(), 1, out.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace shoal::cli

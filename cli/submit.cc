@@ -1,0 +1,61 @@
+// shoal submit: gives a job to a cluster.
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "cli/job_runs.h"
+#include "cli/options.h"
+#include "local/connection.h"
+
+namespace shoal::cli {
+namespace {
+
+struct Options {
+  JobOptions job;
+  SchedulerOption scheduler;
+  bool wait = false;
+  std::string runs = "runs";
+  bool json = false;
+};
+
+int Wait(const Options& options, const Job& job, uint64_t id, SchedulerClient* scheduler) {
+  StopSignals stop;
+  std::unique_ptr<RunFolder> folder;
+  if (!options.runs.empty()) {
+    absl::StatusOr<std::unique_ptr<RunFolder>> made = RunFolder::Create(options.runs, absl::StrCat(id), job);
+    if (!made.ok()) return Fail(made.status());
+    folder = *std::move(made);
+  }
+  ProgressLine progress(false);
+  const absl::StatusOr<JobStatus> status = WaitForJob(scheduler, id, Observe(&progress, folder.get(), &stop.stopped()));
+  progress.Finish();
+  return ReportEnd(status, options.json);
+}
+
+int Run(const Options& options) {
+  const absl::StatusOr<Job> job = options.job.Load();
+  if (!job.ok()) return Fail(job.status());
+  const auto scheduler = options.scheduler.Connect();
+  if (!scheduler.ok()) return Fail(scheduler.status());
+  PrintEffectiveBatch(*job);
+  const absl::StatusOr<uint64_t> id = SubmitJob(scheduler->get(), *job, kCallTimeout);
+  if (!id.ok()) return Fail(id.status());
+  if (options.wait) return Wait(options, *job, *id, scheduler->get());
+  Print(options.json, {{"job", job->name()}, {"id", *id}}, absl::StrCat("job ", *id, ": ", job->name(), "\n"));
+  return kOk;
+}
+
+}  // namespace
+
+void AddSubmit(CLI::App* root, Action* action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* const verb = AddVerb(root, "submit", "Give a job to a cluster; with --wait, see it through",
+                                 "shoal submit examples/census/job.yaml --wait --scheduler 127.0.0.1:7070");
+  options->job.AddTo(verb);
+  options->scheduler.AddTo(verb);
+  verb->add_flag("--wait", options->wait, "Wait for the job's end; SIGINT then cancels it");
+  AddRuns(verb, &options->runs);
+  AddJson(verb, &options->json);
+  verb->callback([options, action] { *action = [options] { return Run(*options); }; });
+}
+
+}  // namespace shoal::cli

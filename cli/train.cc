@@ -1,0 +1,68 @@
+// shoal train: a job in this one process, without a cluster.
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/job_runs.h"
+#include "cli/options.h"
+#include "local/local_cluster.h"
+
+namespace shoal::cli {
+namespace {
+
+struct Options {
+  JobOptions job;
+  uint32_t threads = 1;
+  std::string output;
+  std::string runs = "runs";
+  bool json = false;
+};
+
+void SetOutput(const std::string& dir, Job* job) {
+  if (dir.empty()) return;
+  Checkpoint* const checkpoint = job->mutable_checkpoint();
+  checkpoint->set_dir(std::filesystem::absolute(dir).lexically_normal().string());
+  if (checkpoint->keep() == 0) checkpoint->set_keep(1);
+}
+
+int Run(const Options& options) {
+  absl::StatusOr<Job> job = options.job.Load();
+  if (!job.ok()) return Fail(job.status());
+  SetOutput(options.output, &*job);
+  StopSignals stop;
+  std::unique_ptr<RunFolder> folder;
+  if (!options.runs.empty()) {
+    absl::StatusOr<std::unique_ptr<RunFolder>> made = RunFolder::Create(options.runs, RunFolder::NewId(), *job);
+    if (!made.ok()) return Fail(made.status());
+    folder = *std::move(made);
+  }
+  LocalClusterOptions cluster_options;
+  cluster_options.threads = options.threads;
+  const absl::StatusOr<std::unique_ptr<LocalCluster>> cluster = LocalCluster::Start(cluster_options);
+  if (!cluster.ok()) return Fail(cluster.status());
+  PrintEffectiveBatch(*job);
+  ProgressLine progress(false);
+  const absl::StatusOr<JobStatus> status =
+      RunJob((*cluster)->scheduler(), *job, Observe(&progress, folder.get(), &stop.stopped()));
+  progress.Finish();
+  return ReportEnd(status, options.json);
+}
+
+}  // namespace
+
+void AddTrain(CLI::App* root, Action* action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* const verb = AddVerb(root, "train", "Train a job in this one process",
+                                 "shoal train examples/census/job.yaml --threads 2 --set data.passes=2 --output model");
+  options->job.AddTo(verb);
+  verb->add_option("--threads", options->threads, "Lanes that compute at the same time")
+      ->check(CLI::Range(1u, 4096u))
+      ->capture_default_str();
+  verb->add_option("--output", options->output, "Directory for the final model; replaces the job's checkpoint.dir")
+      ->type_name("DIR");
+  AddRuns(verb, &options->runs);
+  AddJson(verb, &options->json);
+  verb->callback([options, action] { *action = [options] { return Run(*options); }; });
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,154 @@
+#include "local/checkpoint_report.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "server/checkpoint/checkpoint.h"
+
+namespace shoal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+uint64_t TotalBytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const PartInfo& part : manifest.parts()) bytes += part.bytes();
+  return bytes;
+}
+
+// The most advanced partition; all are equal once a job is complete.
+uint64_t Examples(const Manifest& manifest) {
+  uint64_t examples = 0;
+  for (const PartInfo& part : manifest.parts()) {
+    for (const PartitionDone& done : part.done()) examples = std::max<uint64_t>(examples, done.examples());
+  }
+  return examples;
+}
+
+std::string ShapeText(const TensorSpec& tensor) {
+  std::string text;
+  for (const uint64_t extent : tensor.shape()) absl::StrAppend(&text, text.empty() ? "" : "x", extent);
+  return text;
+}
+
+void AppendFloats(absl::Span<const float> values, std::string* text) {
+  // A wide row would fill the screen.
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < std::min(kShown, values.size()); ++i) absl::StrAppendFormat(text, " %.6g", values[i]);
+  if (values.size() > kShown) absl::StrAppend(text, " ... (", values.size(), ")");
+}
+
+}  // namespace
+
+std::string CheckpointListText(const std::vector<std::pair<std::string, Manifest>>& checkpoints) {
+  if (checkpoints.empty()) return "no checkpoints\n";
+  std::string text =
+      absl::StrFormat("%8s  %-6s %12s %12s  %-25s %s\n", "SEQUENCE", "FINAL", "EXAMPLES", "BYTES", "CREATED", "PATH");
+  for (const auto& [dir, manifest] : checkpoints) {
+    absl::StrAppendFormat(&text, "%8d  %-6s %12d %12d  %-25s %s\n", manifest.sequence(),
+                          manifest.final() ? "yes" : "no", Examples(manifest), TotalBytes(manifest), manifest.created(),
+                          dir);
+  }
+  return text;
+}
+
+nlohmann::ordered_json CheckpointListJson(const std::vector<std::pair<std::string, Manifest>>& checkpoints) {
+  Json list = Json::array();
+  for (const auto& [dir, manifest] : checkpoints) {
+    list.push_back({{"path", dir},
+                    {"job", manifest.job().name()},
+                    {"sequence", manifest.sequence()},
+                    {"final", manifest.final()},
+                    {"examples", Examples(manifest)},
+                    {"bytes", TotalBytes(manifest)},
+                    {"created", manifest.created()}});
+  }
+  return {{"checkpoints", list}};
+}
+
+std::string ManifestText(const std::string& dir, const Manifest& manifest) {
+  std::string text =
+      absl::StrFormat("%s\n  job         %s (digest %s)\n  created     %s, sequence %d, run %d%s\n  examples    %d\n",
+                      dir, manifest.job().name(), manifest.job_digest(), manifest.created(), manifest.sequence(),
+                      manifest.run(), manifest.final() ? ", final" : "", Examples(manifest));
+  if (manifest.rounds_applied() > 0) absl::StrAppend(&text, "  rounds      ", manifest.rounds_applied(), "\n");
+  std::map<std::string, const TableDigest*> digests;
+  for (const TableDigest& digest : manifest.digests()) digests[digest.table()] = &digest;
+  for (const TableSpec& table : manifest.plan().model().tables()) {
+    const auto digest = digests.find(table.name());
+    absl::StrAppendFormat(&text, "  table       %-24s dim %d", table.name(), table.dim());
+    if (digest != digests.end()) {
+      absl::StrAppendFormat(&text, ", %d rows, digest %016x", digest->second->rows(), digest->second->sum());
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const TensorSpec& tensor : manifest.plan().model().tensors()) {
+    absl::StrAppendFormat(&text, "  tensor      %-24s %s\n", tensor.name(), ShapeText(tensor));
+  }
+  for (const PartInfo& part : manifest.parts()) {
+    absl::StrAppendFormat(&text, "  part        %-24s %d bytes, %d partitions, %d rows, %d keys\n", part.file(),
+                          part.bytes(), part.partitions_size(), part.rows(), part.keys());
+  }
+  return text;
+}
+
+nlohmann::ordered_json ManifestJson(const std::string& dir, const Manifest& manifest) {
+  Json tables = Json::array();
+  for (const TableSpec& table : manifest.plan().model().tables()) {
+    tables.push_back({{"name", table.name()}, {"dim", table.dim()}});
+  }
+  Json tensors = Json::array();
+  for (const TensorSpec& tensor : manifest.plan().model().tensors()) {
+    tensors.push_back(
+        {{"name", tensor.name()}, {"shape", std::vector<uint64_t>(tensor.shape().begin(), tensor.shape().end())}});
+  }
+  Json digests = Json::object(), rows = Json::object();
+  for (const TableDigest& digest : manifest.digests()) {
+    digests[digest.table()] = absl::StrFormat("%016x", digest.sum());
+    rows[digest.table()] = digest.rows();
+  }
+  Json parts = Json::array();
+  for (const PartInfo& part : manifest.parts()) {
+    parts.push_back({{"file", part.file()},
+                     {"bytes", part.bytes()},
+                     {"checksum", absl::StrFormat("%016x", part.checksum())},
+                     {"partitions", part.partitions_size()},
+                     {"rows", part.rows()},
+                     {"keys", part.keys()}});
+  }
+  return {{"path", dir},
+          {"format_version", manifest.format_version()},
+          {"job", manifest.job().name()},
+          {"job_digest", manifest.job_digest()},
+          {"created", manifest.created()},
+          {"sequence", manifest.sequence()},
+          {"final", manifest.final()},
+          {"run", manifest.run()},
+          {"rounds", manifest.rounds_applied()},
+          {"examples", Examples(manifest)},
+          {"tables", tables},
+          {"tensors", tensors},
+          {"rows", rows},
+          {"digest", digests},
+          {"parts", parts}};
+}
+
+absl::StatusOr<std::string> RowsText(const std::string& dir, uint64_t limit) {
+  std::map<std::string, uint64_t> shown;
+  std::string text;
+  SHOAL_RETURN_IF_ERROR(VisitRows(dir, [&](const CheckpointRow& row) {
+    if (shown[std::string(row.table)]++ >= limit) return;
+    absl::StrAppend(&text, row.table, row.dense ? " block " : " key ", row.key, ":");
+    AppendFloats(row.weights, &text);
+    if (!row.state.empty()) absl::StrAppend(&text, " | state");
+    AppendFloats(row.state, &text);
+    absl::StrAppend(&text, "\n");
+  }));
+  return text;
+}
+
+}  // namespace shoal
