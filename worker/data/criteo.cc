@@ -60,7 +60,7 @@ class CriteoParser : public RecordParser {
     const char empty[2] = {delimiter_, ' '};
     const size_t extra = rest.find_first_not_of(absl::string_view(empty, 2));
     if (extra != absl::string_view::npos) {
-      return Bad(problem, absl::StrCat("field ", kFields + 1 + extra), rest.substr(extra),
+      return Bad(problem, absl::StrCat("number ", kFields + 1 + extra), rest.substr(extra),
                  absl::StrCat("a row of ", kFields, " fields: label, I1..I13, C1..C26"));
     }
     for (; field < kFields; ++field) AddMissing(field, batch);

@@ -42,7 +42,7 @@ class CsvParser : public RecordParser {
   bool Parse(const RawRecord& record, Batch* batch, Problem* problem) override {
     if (!splitter_.Split(record.text, problem)) {
       const size_t at = splitter_.fields().size();
-      problem->field = at < names_.size() ? names_[at] : absl::StrCat("field ", at + 1);
+      problem->field = at < names_.size() ? names_[at] : absl::StrCat("number ", at + 1);
       return false;
     }
     if (!CheckCount(record, problem) || !AddLabel(batch, problem)) return false;
@@ -68,7 +68,7 @@ class CsvParser : public RecordParser {
     while (count > names_.size() && TrimBlanks(fields[count - 1], dialect_.delimiter).empty()) --count;
     if (count == names_.size()) return true;
     const bool fewer = count < names_.size();
-    return Bad(problem, fewer ? names_[count] : absl::StrCat("field ", names_.size() + 1),
+    return Bad(problem, fewer ? names_[count] : absl::StrCat("number ", names_.size() + 1),
                fewer ? record.text : fields[names_.size()],
                absl::StrCat("a record of ", names_.size(), " fields, this one has ", count));
   }
