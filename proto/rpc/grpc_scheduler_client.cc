@@ -33,10 +33,11 @@ class GrpcSchedulerClient::Impl {
       calls_.insert(&context);
     }
     Reply reply;
-    const absl::Status status = FromGrpc((stub_.get()->*method)(&context, request, &reply));
+    const absl::Status status = FromServer((stub_.get()->*method)(&context, request, &reply));
     {
       MutexLock lock(&mu_);
       calls_.erase(&context);
+      if (aborted_ && !status.ok()) return absl::CancelledError("scheduler client: aborted");
     }
     if (status.ok()) return reply;
     if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;

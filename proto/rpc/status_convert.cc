@@ -27,4 +27,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(code), status.error_message());
 }
 
+absl::Status FromServer(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::CANCELLED) return FromGrpc(status);
+  return absl::UnavailableError(absl::StrCat("cancelled by the server: ", status.error_message()));
+}
+
 }  // namespace shoal

@@ -11,6 +11,9 @@ namespace shoal {
 grpc::Status ToGrpc(const absl::Status& status);
 // A code that gRPC does not define becomes UNKNOWN.
 absl::Status FromGrpc(const grpc::Status& status);
+// What a caller makes of a call that it did not cancel itself. A server that ends cancels what it has not answered:
+// that is UNAVAILABLE to the caller, who asks again and then hears what there is to know.
+absl::Status FromServer(const grpc::Status& status);
 
 }  // namespace shoal
 

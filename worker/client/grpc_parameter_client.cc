@@ -67,7 +67,7 @@ class GrpcParameterClient::Impl {
       calls_.emplace(call, std::move(owned));
     }
     stubs_[channel]->UnaryCall(&call->context, method, grpc::StubOptions(), &call->request, &call->response,
-                               [this, call](grpc::Status status) { End(call, FromGrpc(status)); });
+                               [this, call](grpc::Status status) { End(call, FromServer(status)); });
   }
 
  private:
