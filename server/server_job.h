@@ -71,6 +71,9 @@ class ServerJob {
   ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self);
   absl::Status Fill(const JobView& view, const std::string& restore_from);
   absl::Status Restore(const std::string& path);
+  // The part's tables, partitions and optimizer state are the job's.
+  absl::Status CheckHeader(const PartHeader& header) const;
+  PartHeader Header() const;
   // Refuses or replaces the map of partitions.
   absl::Status TakeMap(const JobView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -97,7 +100,9 @@ class ServerJob {
   absl::Status TakeMark(uint32_t lane, uint64_t round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies rounds while they are complete and not held back, and opens what they gate.
   void Proceed(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* rounds);
+  // Waits for the round of the task (bsp) and keeps later ones back until ReleaseRound; *cut is that round.
+  absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* cut);
+  void ReleaseRound(uint64_t cut);
 
   const ParameterServerOptions options_;
   const std::shared_ptr<const JobSchema> schema_;

@@ -196,8 +196,8 @@ void ServerJob::Mark(const MarkRequest& request, MarkReply* reply, const Done& d
 }
 
 void ServerJob::Proceed(ReleasedList* released) {
-  while (schema_->sync == SyncMode::kBsp && !dropped_ && rounds_.Ready() &&
-         std::all_of(cuts_.begin(), cuts_.end(), [&](uint64_t cut) { return rounds_.applied() < cut; })) {
+  const uint64_t cut = cuts_.empty() ? ~uint64_t{0} : *std::min_element(cuts_.begin(), cuts_.end());
+  while (schema_->sync == SyncMode::kBsp && !dropped_ && rounds_.Ready() && rounds_.applied() < cut) {
     const std::vector<const Contribution*> contributions = rounds_.Next();
     std::vector<PushRange> ranges;
     uint64_t examples = 0;

@@ -133,6 +133,10 @@ uint64_t Partition::ApplyRound(absl::Span<const PushRange> ranges, const Partiti
 
 PartitionDone Partition::Done() const {
   MutexLock lock(&mu_);
+  return DoneLocked();
+}
+
+PartitionDone Partition::DoneLocked() const {
   PartitionDone out;
   out.set_partition(id_);
   out.set_prefix(done_.prefix());

@@ -77,8 +77,8 @@ class Partition {
 
   // Everything but rounds_applied.
   PartitionDone Done() const;
-  // Appends the partition's section; adds to `rows` and `counted`.
-  PartEntry Save(uint64_t rounds_applied, std::string* out) const;
+  // Appends the partition's section; *done is its progress at the same instant.
+  PartEntry Save(uint64_t rounds_applied, std::string* out, PartitionDone* done) const;
   // Fills an empty partition. INVALID_ARGUMENT or DATA_LOSS say what does not fit.
   absl::Status Load(absl::string_view section, const PartHeader& header, const PartEntry& entry,
                     uint64_t* rounds_applied);
@@ -93,6 +93,7 @@ class Partition {
   };
 
   PushVerdict JudgeLocked(const PushRange& range) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t Step(const PartitionGradients& gradients, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

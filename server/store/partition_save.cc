@@ -22,8 +22,10 @@ uint64_t RowHash(XXH64_state_t* hasher, uint64_t key, absl::Span<const float> fi
 
 }  // namespace
 
-PartEntry Partition::Save(uint64_t rounds_applied, std::string* out) const {
+PartEntry Partition::Save(uint64_t rounds_applied, std::string* out, PartitionDone* done) const {
   MutexLock lock(&mu_);
+  *done = DoneLocked();
+  done->set_rounds_applied(rounds_applied);
   const size_t begin = out->size();
   SectionWriter writer(out);
   PartitionProgress progress;

@@ -1,0 +1,121 @@
+#include "server/checkpoint/checkpoint.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/checkpoint/file_io.h"
+#include "server/checkpoint/manifest_file.h"
+
+namespace shoal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kTemporarySuffix = ".tmp";
+
+absl::Status RemoveTree(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  errno = error.value();
+  return SystemError("remove", path);
+}
+
+// All but the newest `keep` go. Damaged directories are left for people to look at.
+absl::Status Prune(const std::string& dir, uint32_t keep) {
+  SHOAL_ASSIGN_OR_RETURN(const auto all, ListCheckpoints(dir));
+  if (all.size() <= keep) return absl::OkStatus();
+  for (size_t i = 0; i < all.size() - keep; ++i) SHOAL_RETURN_IF_ERROR(RemoveTree(all[i].first));
+  return SyncDirectory(dir);
+}
+
+}  // namespace
+
+absl::Status CheckWritable(const std::string& dir) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(dir));
+  // Several servers may check one directory at the same time.
+  std::string path = absl::StrCat(dir, "/.shoal-write-check-XXXXXX");
+  const int fd = mkstemp(&path[0]);
+  if (fd < 0) return SystemError("create a file in", dir);
+  absl::Status status;
+  if (write(fd, "shoal\n", 6) != 6) status = SystemError("write", path);
+  if (status.ok() && fsync(fd) != 0) status = SystemError("fsync", path);
+  close(fd);
+  if (unlink(path.c_str()) != 0 && status.ok()) status = SystemError("remove", path);
+  return status;
+}
+
+absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::string& name, const Manifest& manifest,
+                                             uint32_t keep) {
+  if (name.empty() || name.find('/') != std::string::npos || absl::EndsWith(name, kTemporarySuffix)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("name: '", name, "', must be a file name that does not end in ", kTemporarySuffix));
+  }
+  const std::string path = absl::StrCat(dir, "/", name), temporary = absl::StrCat(path, kTemporarySuffix);
+  std::error_code error;
+  // A repeat of a commit whose reply was lost.
+  if (fs::exists(path, error) && !fs::exists(temporary, error)) {
+    SHOAL_ASSIGN_OR_RETURN(const Manifest there, ReadManifestFile(path));
+    if (there.sequence() == manifest.sequence() && there.job_digest() == manifest.job_digest()) return path;
+    return absl::AlreadyExistsError(absl::StrCat(path, ": holds checkpoint ", there.sequence()));
+  }
+  Manifest complete = manifest;
+  if (complete.format_version() == 0) complete.set_format_version(1);
+  for (const PartInfo& part : complete.parts()) {
+    const std::string file = absl::StrCat(temporary, "/", part.file());
+    SHOAL_RETURN_IF_ERROR(SyncFile(file));
+    const uintmax_t bytes = fs::file_size(file, error);
+    if (error || bytes != part.bytes()) {
+      return absl::DataLossError(absl::StrCat(file, ": holds ", bytes, " bytes, its server wrote ", part.bytes()));
+    }
+  }
+  SHOAL_RETURN_IF_ERROR(WriteManifestFiles(temporary, complete));
+  SHOAL_RETURN_IF_ERROR(SyncDirectory(temporary));
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return SystemError("rename to", path);
+  SHOAL_RETURN_IF_ERROR(SyncDirectory(dir));
+  SHOAL_RETURN_IF_ERROR(Prune(dir, std::max<uint32_t>(1, keep)));
+  return path;
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(const std::string& dir) {
+  std::error_code error;
+  std::vector<std::pair<std::string, Manifest>> out;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string();
+    if (absl::EndsWith(path, kTemporarySuffix)) continue;
+    absl::StatusOr<Manifest> manifest = ReadManifestFile(path);
+    if (manifest.ok()) out.emplace_back(path, *std::move(manifest));
+  }
+  if (error) {
+    errno = error.value();
+    return SystemError("list", dir);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.second.sequence(), a.first) < std::make_pair(b.second.sequence(), b.first);
+  });
+  return out;
+}
+
+absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved) {
+  absl::StatusOr<Manifest> here = ReadManifestFile(path);
+  if (here.ok() || here.status().code() != absl::StatusCode::kNotFound) {
+    if (here.ok() && resolved != nullptr) *resolved = path;
+    return here;
+  }
+  SHOAL_ASSIGN_OR_RETURN(auto all, ListCheckpoints(path));
+  if (all.empty()) return absl::NotFoundError(absl::StrCat(path, ": holds no complete checkpoint"));
+  if (resolved != nullptr) *resolved = all.back().first;
+  return std::move(all.back().second);
+}
+
+}  // namespace shoal
