@@ -1,0 +1,180 @@
+// One job from submit to its end.
+#ifndef SHOAL_SCHEDULER_JOBS_ACTIVE_JOB_H_
+#define SHOAL_SCHEDULER_JOBS_ACTIVE_JOB_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/checkpoint.pb.h"
+#include "scheduler/jobs/event_log.h"
+#include "scheduler/jobs/job_context.h"
+#include "scheduler/jobs/job_metrics.h"
+#include "scheduler/ledger/pass_ledger.h"
+#include "scheduler/ledger/round_ledger.h"
+#include "scheduler/pacing/live_set.h"
+
+namespace shoal {
+
+// The state machine of one job: tasks for its processes, leases for its lanes, audits, checkpoints, metrics. Driven by
+// events and Tick; calls nobody. Not thread-safe: the core's lock guards it.
+class ActiveJob {
+ public:
+  // A new job is QUEUED. A stored one goes on where it was (Resume).
+  ActiveJob(const JobContext& context, StoredJob stored);
+
+  // --- Life (active_job.cc, active_job_start.cc) ---
+  void Start();                             // QUEUED -> STARTING
+  void Resume(const StoredRounds* rounds);  // after a restart of the scheduler
+  void Tick();
+  void Cancel();
+  void Fail(const std::string& reason);
+  void OnArrival();                                             // a process has joined
+  void OnGone(const Process& process, const std::string& how);  // "died", "left", "was restarted"
+  void OnTaskResult(const Task& task, const Process& process, const TaskResult& result);
+  void OnTaskLost(const Task& task);  // its process is gone
+
+  // --- Reports (active_job_reports.cc) ---
+  void OnLaneReport(const Process& process, const LaneReport& report);
+  void OnSegment(const Process& process, const MetricSegment& segment);
+  void OnWorkerReport(const Process& process, const WorkerJobReport& report);
+  void OnServerReport(const Process& process, const ServerJobReport& report);
+  void OnError(const JobError& error);
+
+  // --- Work (active_job_work.cc) ---
+  bool HasWorkFor(const Process& process);
+  // Work for the thread, if there is some for it now.
+  absl::optional<NextWorkReply> GiveWork(const Process& process, ThreadId thread, uint32_t carried);
+  void Complete(const Process& process, ThreadId thread, const CompletedWork& work);
+  // Takes back what the thread says it does not hold.
+  void ReturnAllOf(ThreadId thread);
+  void LeaveLiveSet(ThreadId thread);
+  uint32_t Share() const;  // bsp: logical lanes that a thread should carry
+
+  // --- Views (active_job_status.cc) ---
+  uint64_t id() const { return stored_.id(); }
+  uint64_t run() const { return stored_.run(); }
+  const Job& job() const { return stored_.job(); }
+  const std::string& request_id() const { return stored_.request_id(); }
+  bool ended() const { return state() >= SUCCEEDED; }
+  bool queued() const { return state() == QUEUED; }
+  bool bsp() const { return job().sync().has_bsp(); }
+  JobState state() const { return stored_.state(); }
+  uint64_t version() const { return version_; }
+  JobConfig Config() const;
+  JobView View() const;
+  JobStatus Status(bool sums) const;
+  JobLogs Logs() const { return log_.ToProto(); }
+
+ private:
+  enum class Phase { kNone, kMembers, kPlan, kCheck, kPrepare, kResume, kTrain, kEvaluate, kSave, kCommit, kReports };
+  // What a task belongs to; a group is over when none of its tasks is left.
+  enum class Group { kStart, kAudit, kCut, kCheckpoint, kFinal };
+  struct PendingTask {
+    Group group;
+    uint64_t process;
+  };
+  struct Cycle {  // a checkpoint in the making
+    CheckpointTask task;
+    uint64_t sequence = 0;
+    uint64_t rounds = 0;
+    std::map<uint64_t, PartInfo> parts;  // by server
+    std::map<std::string, TableDigest> digests;
+  };
+
+  absl::Duration Now() const { return context_.clock->Now(); }
+  void Log(const std::string& event) { log_.Add(event); }
+  void Bump();  // a new version, at once
+  void Persist() { context_.state->PutJob(stored_); }
+  void SetState(JobState state);
+  void StopTimer();
+  void SetReason(const std::string& reason);
+  void End(JobState state, const std::string& reason);
+  void DropEverywhere();
+
+  // Tasks.
+  void AddTask(Group group, uint64_t process, Task task);
+  Task NewTask(Task::Kind kind) const;
+  bool GroupPending(Group group) const;
+  void CancelGroup(Group group);
+  void OnTaskFailed(const Task& task, Group group, const Process& process, const TaskResult& result);
+  void Advance();  // does what can be done next
+  bool OwnsPartitions(uint64_t process) const;
+  void ForEachServer(Group group, const Task& task);
+
+  // Start.
+  void AdvanceStart();
+  void WaitForMembers();
+  void TakePlan(const Process& process, const TaskResult& result);
+  void BeginChecks();
+  void BeginPrepare();
+  void BeginTraining();
+  void MakeLedger();
+  std::string WaitingFor() const;  // why nothing happens; empty: something does
+
+  // Audit and end.
+  void AdvanceTraining();
+  void BeginAudit();
+  void TakeDone(Group group, const TaskResult& result);
+  bool CheckReported();
+  void FinishAudit();
+  void FinishResume();
+  void BeginFinalizing();
+  void BeginSave();
+  void FinishSave();
+  void AdvanceReports();
+
+  // Checkpoints.
+  void BeginCheckpoint();
+  void StartCycle(bool final);
+  void WriteParts(bool cut_at_round);
+  void TakePart(const Process& process, const TaskResult& result);
+  void TakeDigests(const TaskResult& result);
+  void CommitCycle(Group group);
+  std::string SerializedManifest() const;
+  void TakeCommit(const TaskResult& result);
+  void AdvanceCheckpoint();
+  void PeriodicFailed(const std::string& why);
+
+  NextWorkReply MakeGrant(const LeasedWork& work, bool eval, ThreadId thread);
+  bool AcceptFingerprint(const Process& process);
+  void LiveSetChanged();
+
+  const JobContext context_;
+  StoredJob stored_;
+  EventLog log_;
+  uint64_t version_ = 0;
+  uint64_t live_version_ = 0, next_lane_ = 1;
+  std::string reason_, warning_;
+  Phase phase_ = Phase::kNone;
+  std::map<uint64_t, PendingTask> pending_;
+  std::vector<uint64_t> candidates_;  // servers that were checked
+  std::unique_ptr<Ledger> ledger_;
+  RoundLedger* rounds_ = nullptr;  // ledger_, when bsp
+  std::unique_ptr<PassLedger> evaluation_;
+  std::unique_ptr<JobMetrics> metrics_;
+  LiveSet live_;
+  std::set<uint64_t> refused_;    // workers whose fingerprint differs
+  std::set<std::string> warned_;  // warnings of servers that are in the log
+
+  std::vector<PartitionDone> reported_;  // of the audit under way
+  uint64_t audit_limit_ = 0;
+  absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
+  uint64_t rounds_applied_ = 0;
+
+  absl::optional<Cycle> cycle_;
+  absl::Duration next_checkpoint_ = absl::InfiniteDuration();
+  uint64_t cut_margin_ = 2;  // rounds between the newest one known and the cut
+  uint32_t cut_attempts_ = 0;
+
+  bool progress_ = false;  // since the last version
+  absl::Duration last_bump_, running_since_ = absl::InfiniteDuration(), ran_for_, reports_until_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_JOBS_ACTIVE_JOB_H_

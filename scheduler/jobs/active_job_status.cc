@@ -1,0 +1,78 @@
+// What others see of a job.
+#include <algorithm>
+#include <map>
+
+#include "scheduler/jobs/active_job.h"
+#include "scheduler/jobs/job_check.h"
+
+namespace shoal {
+
+JobConfig ActiveJob::Config() const {
+  JobConfig config;
+  *config.mutable_job() = job();
+  *config.mutable_plan() = stored_.plan();
+  return config;
+}
+
+JobView ActiveJob::View() const {
+  JobView view;
+  view.set_job(id());
+  view.set_run(run());
+  view.set_state(state());
+  view.set_map_version(stored_.map_version());
+  *view.mutable_owner() = stored_.owner();
+  *view.mutable_servers() = stored_.servers();
+  view.set_live_version(live_version_);
+  view.set_next_lane(next_lane_);
+  for (const auto& [id, lane] : live_.lanes()) {
+    LaneClock* const clock = view.add_lanes();
+    clock->set_lane(id);
+    clock->set_clock(lane.clock);
+  }
+  return view;
+}
+
+JobStatus ActiveJob::Status(bool sums) const {
+  if (stored_.has_final_status()) {
+    JobStatus status = stored_.final_status();
+    if (!sums) {
+      status.clear_train();
+      status.clear_eval();
+    }
+    return status;
+  }
+  JobStatus status;
+  status.set_job(id());
+  status.set_name(job().name());
+  status.set_state(state());
+  status.set_reason(reason_);
+  status.set_version(version_);
+  status.set_passes(job().data().passes());
+  status.set_splits(stored_.plan().train().splits_size() * uint64_t{job().data().passes()});
+  status.set_checkpoint(stored_.checkpoint());
+  status.set_sync(SyncName(job()));
+  if (ledger_ != nullptr) {
+    status.set_pass(static_cast<uint32_t>(ledger_->current_pass()));
+    status.set_splits_done(ledger_->splits_done());
+  }
+  if (rounds_ != nullptr) status.set_rounds(std::max(rounds_applied_, rounds_->CommonRounds()));
+  const absl::Duration ran = running_since_ == absl::InfiniteDuration() ? ran_for_ : Now() - running_since_;
+  status.set_seconds(absl::ToDoubleSeconds(ran));
+  if (metrics_ != nullptr) {
+    metrics_->Fill(sums, evaluation_ != nullptr && evaluation_->splits_in_all() > 0, &status);
+    if (ran > absl::ZeroDuration()) status.set_examples_per_second(metrics_->examples() / absl::ToDoubleSeconds(ran));
+  }
+  for (WorkerShare& share : *status.mutable_workers()) {
+    share.set_lanes(
+        static_cast<uint32_t>(std::count_if(live_.lanes().begin(), live_.lanes().end(), [&](const auto& lane) {
+          const Process* const process = context_.members->Find(lane.second.thread.process);
+          return process != nullptr && process->info.name() == share.worker();
+        })));
+  }
+  if (state() == SUCCEEDED && cycle_.has_value()) {
+    for (const auto& [table, digest] : cycle_->digests) *status.add_digests() = digest;
+  }
+  return status;
+}
+
+}  // namespace shoal

@@ -1,0 +1,58 @@
+#include "scheduler/jobs/job_check.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kMaxPartitions = 65536;
+constexpr uint32_t kMaxLogicalLanes = 65536;
+// Metrics and done sets are kept per split.
+constexpr uint64_t kMaxSplits = uint64_t{1} << 40;
+
+absl::Status OutOfBounds(const char* field, uint64_t value, uint64_t low, uint64_t high) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", must be in [", low, ", ", high, "]"));
+}
+
+}  // namespace
+
+absl::Status CheckSubmittedJob(const Job& job) {
+  if (job.name().empty()) return absl::InvalidArgumentError("name: missing");
+  if (job.partitions() < 1 || job.partitions() > kMaxPartitions) {
+    return OutOfBounds("partitions", job.partitions(), 1, kMaxPartitions);
+  }
+  if (job.data().passes() < 1) return OutOfBounds("data.passes", job.data().passes(), 1, UINT32_MAX);
+  if (job.batch().size() < 1) return OutOfBounds("batch.size", job.batch().size(), 1, UINT32_MAX);
+  if (job.data().train().empty() && !job.data().format().has_synthetic()) {
+    return absl::InvalidArgumentError("data.train: no inputs");
+  }
+  if (job.sync().has_bsp() && (job.sync().bsp().lanes() < 1 || job.sync().bsp().lanes() > kMaxLogicalLanes)) {
+    return OutOfBounds("sync.bsp.lanes", job.sync().bsp().lanes(), 1, kMaxLogicalLanes);
+  }
+  if (job.has_checkpoint() && job.checkpoint().dir().empty()) {
+    return absl::InvalidArgumentError("checkpoint.dir: missing");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlan(const Job& job, const JobPlan& plan) {
+  const uint64_t splits = static_cast<uint64_t>(plan.train().splits_size());
+  if (splits == 0) return absl::InvalidArgumentError("data.train: the inputs hold no data");
+  if (splits > kMaxSplits / job.data().passes()) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", splits, " splits in ", job.data().passes(),
+                                                   " passes, must be at most ", kMaxSplits,
+                                                   " in all: raise data.split_bytes"));
+  }
+  return absl::OkStatus();
+}
+
+std::string SyncName(const Job& job) {
+  if (job.sync().has_bsp()) return absl::StrCat("bsp(", job.sync().bsp().lanes(), ")");
+  if (job.sync().has_asp()) return "asp";
+  // Servers use the same default.
+  return absl::StrCat("ssp(", job.sync().has_ssp() ? job.sync().ssp().staleness() : 4, ")");
+}
+
+}  // namespace shoal

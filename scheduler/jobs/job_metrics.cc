@@ -1,0 +1,93 @@
+#include "scheduler/jobs/job_metrics.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "proto/metrics_convert.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kMaxBadRecordSamples = 10;
+
+void AddHistogram(const HistogramProto& from, HistogramProto* to) {
+  for (const auto& [value, count] : from.count()) (*to->mutable_count())[value] += count;
+}
+
+}  // namespace
+
+absl::Status JobMetrics::AddSegment(const MetricSegment& segment) {
+  const uint64_t number = Number(segment.pass(), segment.split());
+  uint64_t& counted = counted_[number];
+  if (segment.begin() < counted || segment.end() < segment.begin()) return absl::OkStatus();
+  SHOAL_ASSIGN_OR_RETURN(MetricSums sums, FromProto(segment.sums()));
+  counted = segment.end();
+  const auto expected = expected_.find(number);
+  if (expected != expected_.end() && counted >= expected->second) expected_.erase(expected);
+  examples_ += sums.examples;
+  sums.scored.clear();  // exact AUC is for evaluation; training would collect without end
+  const bool old = train_.size() >= 2 && segment.pass() < train_.begin()->first;
+  if (old || sums.examples == 0) return absl::OkStatus();
+  train_[segment.pass()].Merge(sums);
+  while (train_.size() > 2) train_.erase(train_.begin());
+  return absl::OkStatus();
+}
+
+absl::Status JobMetrics::AddEval(const MetricSumsProto& proto) {
+  SHOAL_ASSIGN_OR_RETURN(const MetricSums sums, FromProto(proto));
+  eval_.Merge(sums);
+  return absl::OkStatus();
+}
+
+void JobMetrics::AddWorkerReport(const std::string& worker, const WorkerJobReport& report) {
+  WorkerJobReport& c = counters_;
+  c.set_batches(c.batches() + report.batches());
+  c.set_examples(c.examples() + report.examples());
+  AddHistogram(report.clock_staleness(), c.mutable_clock_staleness());
+  AddHistogram(report.apply_staleness(), c.mutable_apply_staleness());
+  c.set_duplicate(c.duplicate() + report.duplicate());
+  c.set_fenced(c.fenced() + report.fenced());
+  c.set_stale_map(c.stale_map() + report.stale_map());
+  c.set_misaligned(c.misaligned() + report.misaligned());
+  c.set_out_of_order(c.out_of_order() + report.out_of_order());
+  c.set_retries(c.retries() + report.retries());
+  c.set_bad_records(c.bad_records() + report.bad_records());
+  c.set_refused_rows(c.refused_rows() + report.refused_rows());
+  for (const std::string& sample : report.bad_record_samples()) {
+    const auto& have = c.bad_record_samples();
+    if (have.size() < kMaxBadRecordSamples && std::find(have.begin(), have.end(), sample) == have.end()) {
+      c.add_bad_record_samples(sample);
+    }
+  }
+  worker_examples_[worker] += report.examples();
+}
+
+void JobMetrics::SetServerReport(const std::string& server, const ServerJobReport& report) {
+  servers_[server] = report;
+}
+
+void JobMetrics::ExpectRecords(uint64_t pass, uint64_t split, uint64_t records) {
+  const uint64_t number = Number(pass, split);
+  const auto counted = counted_.find(number);
+  if ((counted == counted_.end() ? 0 : counted->second) < records) expected_[number] = records;
+}
+
+void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
+  status->set_examples(examples_);
+  *status->mutable_counters() = counters_;
+  for (const auto& [worker, examples] : worker_examples_) {
+    WorkerShare* const share = status->add_workers();
+    share->set_worker(worker);
+    share->set_examples(examples);
+  }
+  for (const auto& [server, report] : servers_) {
+    ServerShare* const share = status->add_servers();
+    share->set_server(server);
+    *share->mutable_report() = report;
+  }
+  if (!sums) return;
+  if (!train_.empty()) *status->mutable_train() = ToProto(train_.rbegin()->second);
+  if (evaluates) *status->mutable_eval() = ToProto(eval_);
+}
+
+}  // namespace shoal

@@ -1,0 +1,54 @@
+#ifndef SHOAL_SCHEDULER_JOBS_JOB_METRICS_H_
+#define SHOAL_SCHEDULER_JOBS_JOB_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "base/metrics.h"
+#include "proto/scheduler.pb.h"
+
+namespace shoal {
+
+// Training and evaluation metrics of one job, and the counters of its workers and servers. Not thread-safe.
+class JobMetrics {
+ public:
+  // `splits`: per pass.
+  explicit JobMetrics(uint64_t splits) : splits_(splits) {}
+
+  // Counts the segment unless some of it was counted before. INVALID_ARGUMENT for malformed sums.
+  absl::Status AddSegment(const MetricSegment& segment);
+  absl::Status AddEval(const MetricSumsProto& sums);
+  void AddWorkerReport(const std::string& worker, const WorkerJobReport& report);
+  void SetServerReport(const std::string& server, const ServerJobReport& report);
+
+  // The split was handed in with this many records, whose segments have come or are on their way.
+  void ExpectRecords(uint64_t pass, uint64_t split, uint64_t records);
+  // All expected segments have come.
+  bool Complete() const { return expected_.empty(); }
+
+  uint64_t examples() const { return examples_; }
+  const WorkerJobReport& counters() const { return counters_; }
+  // Fills examples, train, eval, counters, workers and servers; `sums`: train and eval too.
+  void Fill(bool sums, bool evaluates, JobStatus* status) const;
+
+ private:
+  uint64_t Number(uint64_t pass, uint64_t split) const { return pass * splits_ + split; }
+
+  const uint64_t splits_;
+  std::unordered_map<uint64_t, uint64_t> counted_;  // split over all passes -> end of the last segment
+  std::unordered_map<uint64_t, uint64_t> expected_;
+  std::map<uint64_t, MetricSums> train_;  // by pass, the newest two: a pass opens before the last is over
+  MetricSums eval_;
+  uint64_t examples_ = 0;
+  WorkerJobReport counters_;
+  std::map<std::string, uint64_t> worker_examples_;
+  std::map<std::string, ServerJobReport> servers_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_JOBS_JOB_METRICS_H_

@@ -1,0 +1,98 @@
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "scheduler/ledger/pass_ledger.h"
+#include "scheduler/ledger/round_ledger.h"
+
+namespace shoal {
+namespace {
+
+PartitionDone Done(uint64_t prefix, std::vector<uint64_t> extra) {
+  PartitionDone done;
+  done.set_prefix(prefix);
+  for (uint64_t s : extra) done.add_extra(s);
+  return done;
+}
+
+TEST_CASE("DoneSet: the prefix grows over extras and falls on removal", "[scheduler][unit]") {
+  DoneSet set;
+  for (uint64_t s : {3, 1, 0}) set.Add(s);
+  CHECK(set.prefix() == 2);
+  CHECK(set.Contains(3));
+  CHECK_FALSE(set.Contains(2));
+  set.Add(2);
+  CHECK(set.prefix() == 4);
+  set.Remove(1);
+  CHECK(set.prefix() == 1);
+  CHECK(set.size() == 3);
+  CHECK(set.Contains(3));
+}
+
+TEST_CASE("Intersect: a split is done when it is done in all partitions", "[scheduler][unit]") {
+  const DoneSet set = Intersect({Done(2, {3, 5}), Done(4, {5, 6}), Done(1, {1, 3, 5, 6})}, 100);
+  CHECK(set.prefix() == 2);
+  CHECK(set.extra() == std::set<uint64_t>{3, 5});
+  CHECK(Intersect({Done(9, {}), Done(9, {})}, 5).size() == 5);
+  CHECK(Intersect({}, 5).size() == 0);
+}
+
+TEST_CASE("PassLedger: order, returns to the front, next pass opens early", "[scheduler][unit]") {
+  PassLedger ledger(3, 2);
+  const ThreadId a{1, 0}, b{2, 0};
+  CHECK(ledger.Take(10, a)->split == 0);
+  CHECK(ledger.Take(11, b)->split == 1);
+  CHECK(ledger.Take(12, a)->split == 2);
+  const LeasedWork next = *ledger.Take(13, b);
+  CHECK(next.pass == 1);
+  CHECK(next.split == 0);
+  CHECK_FALSE(ledger.Return(11, a));
+  CHECK(ledger.ReturnAllOf(b.process) == 2);
+  CHECK_FALSE(ledger.Complete(11, b, 0).has_value());
+  CHECK(ledger.Take(14, a)->split == 1);
+  for (uint64_t lease : {10, 12, 14}) CHECK(ledger.Complete(lease, a, 0).has_value());
+  CHECK(ledger.AuditDue());
+  CHECK(ledger.AuditLimit() == 3);
+  CHECK(ledger.Reconcile(Intersect({Done(1, {2})}, 3), 3) == 1);
+  CHECK_FALSE(ledger.AuditDue());
+  const LeasedWork again = *ledger.Take(15, a);
+  CHECK(again.pass == 0);
+  CHECK(again.split == 1);
+}
+
+TEST_CASE("RoundLedger: lanes own their positions and end with an announcement", "[scheduler][unit]") {
+  RoundLedger ledger(5, 2, 3);  // lane 0: 0 3, lane 1: 1 4, lane 2: 2
+  const ThreadId a{1, 0};
+  uint64_t lease = 0;
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> seen(3);
+  std::vector<uint64_t> finished_at(3, 99);
+  while (ledger.HasWork()) {
+    const LeasedWork work = *ledger.Take(++lease, a);
+    if (work.lane_finished) {
+      finished_at[work.logical_lane] = work.first_round;
+    } else {
+      CHECK(work.first_round == seen[work.logical_lane].size() * 2);
+      seen[work.logical_lane].emplace_back(work.pass, work.split);
+    }
+    if (lease % 3 == 0) {  // died in the middle: the same again
+      REQUIRE(ledger.ReturnAllOf(a) == 1);
+      if (!work.lane_finished) seen[work.logical_lane].pop_back();
+      continue;
+    }
+    REQUIRE(ledger.Complete(lease, a, work.first_round + 2).has_value());
+  }
+  CHECK(seen[0] == std::vector<std::pair<uint64_t, uint64_t>>{{0, 0}, {0, 3}, {1, 0}, {1, 3}});
+  CHECK(seen[2] == std::vector<std::pair<uint64_t, uint64_t>>{{0, 2}, {1, 2}});
+  CHECK(finished_at == std::vector<uint64_t>{8, 8, 4});
+  CHECK(ledger.AllDone());
+  CHECK(ledger.Reconcile(Intersect({Done(9, {})}, 10), 10) == 1);
+  CHECK_FALSE(ledger.Audited());
+  CHECK(ledger.Reconcile(Intersect({Done(10, {})}, 10), 10) == 0);
+  CHECK(ledger.Audited());
+  RoundLedger resumed(5, 2, 3);
+  REQUIRE(resumed.Restore(ledger.Snapshot()));
+  CHECK(resumed.AllDone());
+  CHECK_FALSE(RoundLedger(5, 2, 4).Restore(ledger.Snapshot()));
+}
+
+}  // namespace
+}  // namespace shoal

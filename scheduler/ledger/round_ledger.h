@@ -1,0 +1,57 @@
+#ifndef SHOAL_SCHEDULER_LEDGER_ROUND_LEDGER_H_
+#define SHOAL_SCHEDULER_LEDGER_ROUND_LEDGER_H_
+
+#include <vector>
+
+#include "scheduler/ledger/ledger.h"
+#include "scheduler/state/state.pb.h"
+
+namespace shoal {
+
+// bsp: logical lane l owns positions l, l + L, l + 2L ... of each pass and goes through them one after the other,
+// whoever carries it. Not thread-safe.
+class RoundLedger : public Ledger {
+ public:
+  RoundLedger(uint64_t splits, uint64_t passes, uint32_t lanes);
+
+  bool HasWork() override { return FreeLane() >= 0; }
+  absl::optional<LeasedWork> Take(uint64_t lease, ThreadId holder) override;
+  absl::optional<LeasedWork> Complete(uint64_t lease, ThreadId holder, uint64_t next_round) override;
+  bool AllDone() const override;
+  // A round is applied only when every lane has said that it is over, so only the end can be checked.
+  uint64_t AuditLimit() const override { return AllDone() ? total_ : 0; }
+  uint64_t Reconcile(const DoneSet& truth, uint64_t limit) override;
+  uint64_t splits_in_all() const override { return total_; }
+  uint64_t splits_done() const override;
+  uint64_t current_pass() const override;
+
+  uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
+  // Rounds that are certainly behind all logical lanes, and the rounds of the longest lane so far.
+  uint64_t CommonRounds() const;
+  uint64_t MaxRounds() const;
+  StoredRounds Snapshot() const;
+  // Goes on from a snapshot. REQUIRES: nothing was leased yet. False: it is of another job.
+  bool Restore(const StoredRounds& stored);
+
+ protected:
+  void Requeue(const Lease& lease) override { lanes_[lease.index].leased = false; }
+
+ private:
+  struct Lane {
+    uint64_t splits_per_pass = 0;
+    uint64_t done = 0;  // splits
+    uint64_t rounds = 0;
+    bool leased = false;
+    bool announced = false;  // all servers know the last round
+  };
+  bool Exhausted(const Lane& lane) const { return lane.done == lane.splits_per_pass * passes_; }
+  // The free lane that is furthest behind, since all others wait for it; -1: none.
+  int64_t FreeLane() const;
+
+  const uint64_t passes_, total_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_LEDGER_ROUND_LEDGER_H_

@@ -1,0 +1,167 @@
+#include "scheduler/membership/membership.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/protocol_version.h"
+
+namespace shoal {
+namespace {
+
+// Gone processes are kept so that a zombie is told why it is refused; on a fleet of spot machines they would pile up.
+constexpr size_t kMaxGone = 1000;
+constexpr size_t kMaxNameBytes = 256;
+
+}  // namespace
+
+std::string Process::Title() const { return absl::StrCat(info.role() == SERVER ? "server " : "worker ", info.name()); }
+
+absl::string_view ProcessStateName(Process::State state) {
+  switch (state) {
+    case Process::kAlive:
+      return "ALIVE";
+    case Process::kSuspect:
+      return "SUSPECT";
+    case Process::kDead:
+      return "DEAD";
+    case Process::kLeft:
+      return "LEFT";
+    case Process::kFenced:
+      return "FENCED";
+  }
+  return "UNKNOWN";
+}
+
+void Membership::Restore(const StoredProcess& stored, absl::Duration now) {
+  Process& process = processes_[stored.id()];
+  process.id = stored.id();
+  process.info = stored.registration();
+  process.state = static_cast<Process::State>(stored.state());
+  process.last_heartbeat = now;
+}
+
+absl::StatusOr<Process*> Membership::Register(const RegisterRequest& request, absl::Duration now, Process** fenced) {
+  *fenced = nullptr;
+  if (request.protocol_version() != kProtocolVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("protocol_version: the process speaks ", request.protocol_version(),
+                                                   ", the scheduler speaks ", kProtocolVersion));
+  }
+  if (request.role() != WORKER && request.role() != SERVER) {
+    return absl::InvalidArgumentError(absl::StrCat("role: ", request.role(), ", must be WORKER (1) or SERVER (2)"));
+  }
+  if (request.name().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("name: ", request.name().size(), " bytes, must be at most ", kMaxNameBytes));
+  }
+  if (!request.name().empty()) *fenced = FindLiveByName(request.name());
+  if (*fenced != nullptr) SetState(*fenced, Process::kFenced);
+  const uint64_t id = state_->Next(Counter::kProcess);
+  Process& process = processes_[id];
+  process.id = id;
+  process.info = request;
+  process.last_heartbeat = now;
+  if (request.name().empty()) process.info.set_name(MakeName(request.role(), id));
+  Store(process);
+  return &process;
+}
+
+absl::StatusOr<Process*> Membership::FindLive(const Identity& identity) {
+  Process* const process = Find(identity.process());
+  if (process == nullptr) {
+    return absl::NotFoundError(absl::StrCat("process ", identity.process(), " is unknown: register again"));
+  }
+  if (process->state == Process::kDead) {
+    return absl::NotFoundError(absl::StrCat(process->Title(), " (process ", process->id, ") was silent for ",
+                                            absl::FormatDuration(deadline_), " and declared dead: register again"));
+  }
+  if (process->state == Process::kFenced) {
+    return absl::FailedPreconditionError(absl::StrCat(process->Title(), " (process ", process->id,
+                                                      ") is fenced: a newer incarnation of that name has registered"));
+  }
+  if (process->state == Process::kLeft) {
+    return absl::FailedPreconditionError(absl::StrCat(process->Title(), " (process ", process->id, ") has left"));
+  }
+  return process;
+}
+
+Process* Membership::Find(uint64_t id) {
+  const auto it = processes_.find(id);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+std::vector<Process*> Membership::Expire(absl::Duration now) {
+  std::vector<Process*> died;
+  for (auto& [id, process] : processes_) {
+    if (!process.alive()) continue;
+    const absl::Duration silence = now - process.last_heartbeat;
+    if (silence > deadline_) {
+      SetState(&process, Process::kDead);
+      died.push_back(&process);
+    } else if (silence > deadline_ / 2) {
+      process.state = Process::kSuspect;  // not stored: a restarted scheduler gives everybody a full deadline
+    }
+  }
+  return died;
+}
+
+void Membership::Heard(Process* process, absl::Duration now) {
+  process->last_heartbeat = now;
+  if (process->state == Process::kSuspect) process->state = Process::kAlive;
+}
+
+std::vector<Process*> Membership::Live(Role role) {
+  std::vector<Process*> live;
+  for (auto& [id, process] : processes_) {
+    if (process.alive() && process.is(role)) live.push_back(&process);
+  }
+  std::sort(live.begin(), live.end(),
+            [](const Process* a, const Process* b) { return a->info.name() < b->info.name(); });
+  return live;
+}
+
+size_t Membership::CountLive(Role role) const {
+  return std::count_if(processes_.begin(), processes_.end(),
+                       [role](const auto& entry) { return entry.second.alive() && entry.second.is(role); });
+}
+
+void Membership::PruneGone() {
+  size_t gone =
+      std::count_if(processes_.begin(), processes_.end(), [](const auto& entry) { return !entry.second.alive(); });
+  for (auto it = processes_.begin(); it != processes_.end() && gone > kMaxGone;) {
+    if (it->second.alive()) {
+      ++it;
+      continue;
+    }
+    state_->EraseProcess(it->first);
+    it = processes_.erase(it);
+    --gone;
+  }
+}
+
+void Membership::SetState(Process* process, Process::State state) {
+  process->state = state;
+  Store(*process);
+}
+
+void Membership::Store(const Process& process) {
+  StoredProcess stored;
+  stored.set_id(process.id);
+  *stored.mutable_registration() = process.info;
+  stored.set_state(process.state);
+  state_->PutProcess(stored);
+}
+
+Process* Membership::FindLiveByName(absl::string_view name) {
+  for (auto& [id, process] : processes_) {
+    if (process.alive() && process.info.name() == name) return &process;
+  }
+  return nullptr;
+}
+
+std::string Membership::MakeName(Role role, uint64_t id) {
+  std::string name = absl::StrCat(role == SERVER ? "server-" : "worker-", id);
+  while (FindLiveByName(name) != nullptr) name += "x";
+  return name;
+}
+
+}  // namespace shoal

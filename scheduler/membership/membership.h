@@ -1,0 +1,74 @@
+// Who is in the cluster.
+#ifndef SHOAL_SCHEDULER_MEMBERSHIP_MEMBERSHIP_H_
+#define SHOAL_SCHEDULER_MEMBERSHIP_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/scheduler.pb.h"
+#include "scheduler/state/durable_state.h"
+
+namespace shoal {
+
+// One incarnation of a worker or server.
+struct Process {
+  // Stored as a number: do not renumber.
+  enum State { kAlive = 0, kSuspect = 1, kDead = 2, kLeft = 3, kFenced = 4 };
+
+  uint64_t id = 0;
+  RegisterRequest info;  // name as given by the scheduler
+  State state = kAlive;
+  absl::Duration last_heartbeat;  // by the scheduler's clock
+
+  bool alive() const { return state == kAlive || state == kSuspect; }
+  bool is(Role role) const { return info.role() == role; }
+  // "worker w1", as messages name it.
+  std::string Title() const;
+};
+
+absl::string_view ProcessStateName(Process::State state);
+
+// Processes by id. Not thread-safe; pointers stay valid until PruneGone.
+class Membership {
+ public:
+  Membership(DurableState* state, absl::Duration deadline) : state_(state), deadline_(deadline) {}
+
+  // Takes back what was stored; everybody gets a full deadline from `now`.
+  void Restore(const StoredProcess& stored, absl::Duration now);
+  // A new incarnation. *fenced is the older one of that name that was alive, or null. INVALID_ARGUMENT names the field.
+  absl::StatusOr<Process*> Register(const RegisterRequest& request, absl::Duration now, Process** fenced);
+  // The living process. NOT_FOUND: unknown or dead, may register again; FAILED_PRECONDITION: fenced or left, may not.
+  absl::StatusOr<Process*> FindLive(const Identity& identity);
+  // Null when unknown.
+  Process* Find(uint64_t id);
+  void Leave(Process* process) { SetState(process, Process::kLeft); }
+  // Notices silence: SUSPECT after half the deadline, DEAD after all of it. Returns those that died just now.
+  std::vector<Process*> Expire(absl::Duration now);
+  void Heard(Process* process, absl::Duration now);
+
+  // Ordered by name, so that placement does not depend on who came first.
+  std::vector<Process*> Live(Role role);
+  size_t CountLive(Role role) const;
+  const std::map<uint64_t, Process>& all() const { return processes_; }
+  // Forgets the oldest processes that are gone, when there are very many.
+  void PruneGone();
+
+ private:
+  void SetState(Process* process, Process::State state);
+  void Store(const Process& process);
+  Process* FindLiveByName(absl::string_view name);
+  std::string MakeName(Role role, uint64_t id);
+
+  DurableState* const state_;
+  const absl::Duration deadline_;
+  std::map<uint64_t, Process> processes_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_MEMBERSHIP_MEMBERSHIP_H_
