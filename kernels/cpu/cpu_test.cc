@@ -1,0 +1,205 @@
+// Kernels against the slow references, within bounds that follow from float arithmetic.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "base/random.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/dot_interaction.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/fm.h"
+#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/pooling.h"
+#include "kernels/reference/reference.h"
+
+namespace shoal::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats RandomFloats(size_t n, uint64_t seed) {
+  Random random({seed});
+  Floats values(n);
+  for (float& v : values) v = static_cast<float>(random.Normal());
+  return values;
+}
+
+ConstMatrix View(const Floats& values, size_t rows, size_t columns) {
+  return {values.data(), rows, columns, Device::kCpu};
+}
+Matrix View(Floats* values, size_t rows, size_t columns) { return {values->data(), rows, columns, Device::kCpu}; }
+
+// `terms`: products in one sum; `start`: what the sum was added to.
+void CheckSums(const Floats& actual, const reference::Sums& expected, size_t terms, float start = 0) {
+  REQUIRE(actual.size() == expected.value.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double tolerance = reference::Tolerance(terms, expected.magnitude[i] + std::fabs(start));
+    if (!(std::fabs(actual[i] - expected.value[i] - start) <= tolerance)) {
+      INFO(i << ": " << actual[i] << " against " << expected.value[i] + start);
+      FAIL_CHECK("beyond " << tolerance);
+    }
+  }
+}
+
+TEST_CASE("MatMul: all forms and shapes against the reference", "[unit]") {
+  const size_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {64, 1, 33}, {1, 40, 9}, {37, 130, 257}, {128, 64, 400}};
+  for (const auto& [m, n, k] : shapes) {
+    for (int form = 0; form < 8; ++form) {
+      const bool ta = form & 1, tb = form & 2, accumulate = form & 4;
+      INFO(m << " x " << n << " x " << k << ", form " << form);
+      const Floats a = RandomFloats(m * k, 1), b = RandomFloats(k * n, 2);
+      const ConstMatrix va = ta ? View(a, k, m) : View(a, m, k), vb = tb ? View(b, n, k) : View(b, k, n);
+      Floats c(m * n, accumulate ? 3.0f : NAN);
+      MatMul(va, ta ? Transpose::kYes : Transpose::kNo, vb, tb ? Transpose::kYes : Transpose::kNo, accumulate,
+             View(&c, m, n));
+      CheckSums(c, reference::MatMul(va, ta, vb, tb, m, n, k), k + 1, accumulate ? 3.0f : 0.0f);
+    }
+  }
+}
+
+TEST_CASE("MatMul: empty sums are zero, empty results untouched", "[unit]") {
+  Floats c = {5, 5, 5, 5};
+  MatMul(View(Floats(), 2, 0), Transpose::kNo, View(Floats(), 0, 2), Transpose::kNo, true, View(&c, 2, 2));
+  CHECK(c == Floats{5, 5, 5, 5});
+  MatMul(View(Floats(), 2, 0), Transpose::kNo, View(Floats(), 0, 2), Transpose::kNo, false, View(&c, 2, 2));
+  CHECK(c == Floats{0, 0, 0, 0});
+  c = {7};
+  MatMul(View(c, 0, 1), Transpose::kNo, View(c, 1, 0), Transpose::kNo, false, View(&c, 0, 0));
+  CHECK(c == Floats{7});
+}
+
+TEST_CASE("MatMul: same bits on any number of threads and at any address", "[unit]") {
+  constexpr size_t kM = 190, kN = 77, kK = 413, kThreads = 4;
+  const Floats a = RandomFloats(kM * kK, 3), b = RandomFloats(kK * kN, 4);
+  Floats expected(kM * kN);
+  MatMul(View(a, kM, kK), Transpose::kNo, View(b, kK, kN), Transpose::kNo, false, View(&expected, kM, kN));
+  std::vector<Floats> results(kThreads);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Floats shifted_a(t), shifted_b(2 * t), shifted_c(3 * t + kM * kN);
+      shifted_a.insert(shifted_a.end(), a.begin(), a.end());
+      shifted_b.insert(shifted_b.end(), b.begin(), b.end());
+      for (int i = 0; i < 5; ++i) {
+        MatMul({shifted_a.data() + t, kM, kK, Device::kCpu}, Transpose::kNo,
+               {shifted_b.data() + 2 * t, kK, kN, Device::kCpu}, Transpose::kNo, false,
+               {shifted_c.data() + 3 * t, kM, kN, Device::kCpu});
+      }
+      results[t].assign(shifted_c.begin() + 3 * t, shifted_c.end());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Floats& result : results) {
+    CHECK(std::memcmp(result.data(), expected.data(), kM * kN * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("Fm and dot interaction against the reference", "[unit]") {
+  for (size_t dim : {1, 3, 4, 16, 19}) {
+    constexpr size_t kRows = 9, kFields = 6;
+    const Floats x = RandomFloats(kRows * kFields * dim, dim);
+    const ConstMatrix view = View(x, kRows, kFields * dim);
+    Floats sums(kRows * dim), y(kRows);
+    Fm(view, dim, sums.data(), y.data());
+    // The formula with the square of the sum goes through all products, those of a field with itself twice.
+    reference::Sums fm = reference::Fm(view, dim);
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t c = 0; c < view.columns; ++c) fm.magnitude[r] += 2 * view.row(r)[c] * view.row(r)[c];
+      fm.magnitude[r] *= 2;
+    }
+    CheckSums(y, fm, kFields * dim + dim);
+    Floats dots(kRows * kFields * (kFields - 1) / 2);
+    DotInteraction(view, dim, View(&dots, kRows, kFields * (kFields - 1) / 2));
+    CheckSums(dots, reference::DotInteraction(view, dim), dim);
+  }
+}
+
+TEST_CASE("Layer norm against the reference", "[unit]") {
+  constexpr size_t kRows = 7, kColumns = 33;
+  const Floats x = RandomFloats(kRows * kColumns, 5), scale = RandomFloats(kColumns, 6),
+               shift = RandomFloats(kColumns, 7);
+  Floats y(x.size()), statistics(2 * kRows);
+  LayerNorm(View(x, kRows, kColumns), scale.data(), shift.data(), 1e-5f, statistics.data(), View(&y, kRows, kColumns));
+  const reference::Values expected = reference::LayerNorm(View(x, kRows, kColumns), scale.data(), shift.data(), 1e-5f);
+  // Mean, difference, inverse, product, scale, shift: 6 roundings of values below 16.
+  for (size_t i = 0; i < y.size(); ++i) CHECK(y[i] == Approx(expected[i]).margin(6 * 0x1.0p-24 * 16));
+}
+
+TEST_CASE("Activations and their gradients at chosen points", "[unit]") {
+  const Floats x = {-200, -1, -0.0f, 0.5f, 200};
+  const Floats dy = {1, 2, 3, 4, 5};
+  const ActivationKind kinds[] = {ActivationKind::kRelu, ActivationKind::kSigmoid, ActivationKind::kTanh,
+                                  ActivationKind::kLinear};
+  for (ActivationKind kind : kinds) {
+    Floats y(5), dx(5, NAN), added(5, 10);
+    Activate(kind, x.data(), 5, y.data());
+    ActivateGradient(kind, y.data(), dy.data(), 5, false, dx.data());
+    ActivateGradient(kind, y.data(), dy.data(), 5, true, added.data());
+    for (size_t i = 0; i < 5; ++i) {
+      const double v = x[i], s = 1 / (1 + std::exp(-v)), t = std::tanh(v);
+      const double value[] = {v > 0 ? v : 0, s, t, v}, slope[] = {v > 0 ? 1.0 : 0.0, s * (1 - s), 1 - t * t, 1};
+      CHECK(y[i] == Approx(value[static_cast<int>(kind)]).margin(1e-7));
+      CHECK(dx[i] == Approx(slope[static_cast<int>(kind)] * dy[i]).margin(1e-6));
+      CHECK(added[i] == Approx(10 + dx[i]));
+    }
+  }
+  const float nan = NAN;
+  float y = 0;
+  Activate(ActivationKind::kRelu, &nan, 1, &y);
+  CHECK(std::isnan(y));
+}
+
+TEST_CASE("Pooling: sums, means, weights, empty bags, repeated rows", "[unit]") {
+  const Floats table = {1, 10, 2, 20, 3, 30};
+  const std::vector<uint32_t> offsets = {0, 2, 2, 5}, index = {0, 2, 1, 1, 0};
+  const Floats weights = {1, 2, 3, 4, 5};
+  Bags bags;
+  bags.count = 3;
+  bags.offsets = offsets.data();
+  bags.index = index.data();
+  Floats out(9, 0);  // stride 3: the last column of each row is another slot's
+  PoolBags(bags, table.data(), 2, 3, out.data());
+  CHECK(out == Floats{4, 40, 0, 0, 0, 0, 5, 50, 0});
+  bags.weights = weights.data();
+  bags.mean = true;
+  out.assign(9, 0);
+  PoolBags(bags, table.data(), 2, 3, out.data());
+  CHECK(out[0] == 3.5f);
+  CHECK(out[3] == 0);
+  CHECK(out[6] == Approx((6 + 8 + 5) / 3.0));
+  bags.mean = false;
+  const Floats gradient = {1, 2, 0, 100, 100, 0, 10, 20, 0};
+  Floats table_gradient(6, 0);
+  PoolBagsGradient(bags, gradient.data(), 2, 3, table_gradient.data());
+  CHECK(table_gradient == Floats{1 + 50, 2 + 100, 70, 140, 2, 4});
+}
+
+TEST_CASE("Elementwise: copy, add, multiply, bias, column sums, column ranges", "[unit]") {
+  const Floats m = {1, 2, 3, 4, 5, 6};
+  Floats to(6, 1);
+  CopyOrAdd(m.data(), 6, true, to.data());
+  CHECK(to == Floats{2, 3, 4, 5, 6, 7});
+  Multiply(m.data(), m.data(), 6, false, to.data());
+  CHECK(to == Floats{1, 4, 9, 16, 25, 36});
+  Multiply(m.data(), m.data(), 6, true, to.data());
+  CHECK(to == Floats{2, 8, 18, 32, 50, 72});
+  const Floats bias = {10, 20, 30};
+  AddBias(bias.data(), View(&to, 2, 3));
+  CHECK(to == Floats{12, 28, 48, 42, 70, 102});
+  Floats sums(3, NAN);
+  SumRows(View(m, 2, 3), sums.data());
+  CHECK(sums == Floats{5, 7, 9});
+  Floats part(4, 1);
+  TakeColumns(View(m, 2, 3), 1, true, View(&part, 2, 2));
+  CHECK(part == Floats{3, 4, 6, 7});
+  TakeColumns(View(m, 2, 3), 0, false, View(&part, 2, 2));
+  CHECK(part == Floats{1, 2, 4, 5});
+  to.assign(6, 0);
+  PutColumns(View(part, 2, 2), 1, View(&to, 2, 3));
+  CHECK(to == Floats{0, 1, 2, 0, 4, 5});
+}
+
+}  // namespace
+}  // namespace shoal::cpu
