@@ -121,7 +121,7 @@ absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* st
   LogEnd(agent->name(), stopped, reason);
   if (stopped) {
     const absl::Status left = agent->Leave(options.grace_period);
-    if (!left.ok()) spdlog::warn("{}: could not tell the scheduler: {}", agent->name(), left.message());
+    if (!left.ok()) spdlog::warn("{}: could not tell the scheduler: {}", agent->name(), left.ToString());
   }
   // Calls that the agent's threads are waiting in would otherwise hold up its end.
   scheduler->Abort();
@@ -149,7 +149,7 @@ absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* st
   if (stopped || reason.ok()) {
     const absl::Status drained = agent->Drain(options.grace_period);
     // The cluster is told by silence then; no example is lost by it.
-    if (!drained.ok()) spdlog::warn("{}: not drained: {}", agent->name(), drained.message());
+    if (!drained.ok()) spdlog::warn("{}: not drained: {}", agent->name(), drained.ToString());
   }
   scheduler->Abort();
   agent.reset();
