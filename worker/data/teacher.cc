@@ -19,9 +19,9 @@ constexpr uint64_t kIdStream = 0x49445320;      // "IDS "
 // Chosen so that the classes are about 1 : 3, a perfect model reaches an AUC above .8, and a linear one stays well
 // below it when there are interactions.
 constexpr double kBias = -1.2;
-constexpr double kLinearVariance = 0.8;   // of the sum over all categories
-constexpr double kIntegerVariance = 0.3;  // of the sum over all integers
-constexpr double kFactorScale = 0.75;
+constexpr double kLinearVariance = 1.6;   // of the sum over all categories
+constexpr double kIntegerVariance = 0.6;  // of the sum over all integers
+constexpr double kFactorScale = 0.5;
 constexpr double kHeadRanks = 64;  // ids beyond weigh ever less
 
 double Shrink(uint64_t rank) { return 1 / (1 + static_cast<double>(rank) / kHeadRanks); }
