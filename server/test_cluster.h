@@ -167,7 +167,8 @@ class TestCluster {
   std::map<std::string, std::pair<uint64_t, uint64_t>> Digest() {
     std::map<std::string, std::pair<uint64_t, uint64_t>> out;
     for (auto& server : servers_) {
-      for (const TableDigest& digest : *server->Digest(1)) {
+      const std::vector<TableDigest> digests = server->Digest(1).value();
+      for (const TableDigest& digest : digests) {
         out[digest.table()].first += digest.sum();
         out[digest.table()].second += digest.rows();
       }

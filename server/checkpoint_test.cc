@@ -1,0 +1,172 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "server/test_cluster.h"
+
+namespace shoal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A fresh directory of this test program.
+std::string Directory(const std::string& name) {
+  const char* tmp = std::getenv("TEST_TMPDIR");
+  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
+  fs::remove_all(path);
+  return path;
+}
+
+JobConfig Config() {
+  JobConfig config = TestCluster::DefaultConfig();
+  Optimizer* sparse = config.mutable_job()->mutable_optimizer()->mutable_sparse();
+  sparse->mutable_adam()->set_learning_rate(0.1f);
+  sparse->mutable_adam()->set_beta1(0.9f);
+  sparse->mutable_adam()->set_beta2(0.99f);
+  sparse->mutable_adam()->set_epsilon(1e-8f);
+  sparse->mutable_schedule()->mutable_cosine()->set_length_examples(1000);
+  config.mutable_job()->mutable_optimizer()->mutable_dense()->mutable_momentum()->set_learning_rate(0.1f);
+  config.mutable_job()->mutable_optimizer()->mutable_dense()->mutable_momentum()->set_momentum(0.9f);
+  config.mutable_job()->mutable_admission()->set_min_count(2);
+  config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.5f);
+  config.mutable_plan()->mutable_model()->mutable_tensors(0)->set_init(TensorSpec::GLOROT_UNIFORM);
+  return config;
+}
+
+TestBatch Batch(uint64_t number) {
+  TestBatch batch;
+  batch.begin = number * 10;
+  batch.end = number * 10 + 10;
+  for (uint64_t key = number; key < number + 30; ++key) {
+    batch.rows[key * 0x9e3779b97f4a7c15ULL] = {static_cast<float>(key), -1.0f / static_cast<float>(key + 1)};
+  }
+  batch.dense = 0.5f + static_cast<float>(number);
+  return batch;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+TEST_CASE("Checkpoint: 2 servers, then 1, then 3: same digest, and training goes on with the same bits",
+          "[server][unit]") {
+  const std::string dir = Directory("roundtrip");
+  TestCluster two(Config(), 2);
+  for (uint64_t b = 0; b < 4; ++b) two.Push(Batch(b));
+  const absl::StatusOr<std::string> first = two.Save(dir, "a", 1);
+  REQUIRE(first.ok());
+  TestCluster one(Config(), 1, *first, 2);
+  REQUIRE(one.prepared().ok());
+  CHECK(one.Digest() == two.Digest());
+  CHECK(one.Open(1, 1, 0).watermarks == std::vector<uint64_t>{40});
+  const absl::StatusOr<std::string> second = one.Save(dir, "b", 2);
+  REQUIRE(second.ok());
+  TestCluster three(Config(), 3, dir, 3);  // the newest of the directory
+  REQUIRE(three.prepared().ok());
+  for (TestCluster* cluster : {&one, &two, &three}) {
+    for (uint64_t b = 4; b < 8; ++b) {
+      TestBatch batch = Batch(b);
+      batch.end_of_split = b == 7;
+      cluster->Push(batch);
+      CHECK(cluster->last().ok());
+    }
+  }
+  CHECK(two.Digest().at("t").second == 35);  // keys 1..35 were pushed twice, 0 and 36 once
+  CHECK(one.Digest() == two.Digest());
+  CHECK(three.Digest() == two.Digest());
+  CHECK(three.server(2).ReportDone(1)->at(0).prefix() == 1);
+  CHECK(VerifyCheckpoint(*first).ok());
+  uint64_t rows = 0, blocks = 0;
+  CHECK(VisitRows(*second, [&](const CheckpointRow& row) {
+          (row.dense ? blocks : rows) += 1;
+          CHECK(row.weights.size() == (row.dense ? 12 : 2));
+          CHECK(row.state.size() == (row.dense ? 12 : 5));
+        }).ok());
+  CHECK(blocks == 1);
+  CHECK(rows == one.Digest().at("t").second - 4);
+}
+
+TEST_CASE("Checkpoint: what does not fit the job is named", "[server][unit]") {
+  TestCluster cluster(Config(), 2);
+  cluster.Push(Batch(0));
+  const absl::StatusOr<std::string> path = cluster.Save(Directory("mismatch"), "a");
+  REQUIRE(path.ok());
+  const auto refused = [&](const char* what, auto change) {
+    JobConfig config = Config();
+    change(&config);
+    const absl::Status status = TestCluster(config, 1, *path).prepared();
+    INFO(status.ToString());
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(status.message().find(what) != absl::string_view::npos);
+  };
+  refused("dim 2", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tables(0)->set_dim(3); });
+  refused("has t", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tables(0)->set_name("u"); });
+  refused("has w", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tensors(0)->set_name("v"); });
+  refused("partitions: the checkpoint has 8", [](JobConfig* c) { c->mutable_job()->set_partitions(4); });
+  refused("5 floats of optimizer state", [](JobConfig* c) {
+    c->mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_sgd()->set_learning_rate(1);
+  });
+  refused("tensor w block 0", [](JobConfig* c) {
+    c->mutable_job()->mutable_optimizer()->mutable_dense()->mutable_sgd()->set_learning_rate(1);
+  });
+}
+
+TEST_CASE("Checkpoint: a truncated or flipped part is an error that names it, never a crash", "[server][unit]") {
+  TestCluster cluster(Config(), 2);
+  for (uint64_t b = 0; b < 3; ++b) cluster.Push(Batch(b));
+  const absl::StatusOr<std::string> path = cluster.Save(Directory("damage"), "a");
+  REQUIRE(path.ok());
+  const std::string file = *path + "/server-1.part", good = ReadFile(file);
+  REQUIRE(good.size() > 1000);
+  const auto damaged = [&](const std::string& bytes, bool load) {
+    WriteFile(file, bytes);
+    const absl::Status verified = VerifyCheckpoint(*path);
+    CHECK_FALSE(verified.ok());
+    CHECK(verified.message().find("server-1.part") != absl::string_view::npos);
+    if (!load) return;
+    const absl::Status loaded = TestCluster(Config(), 1, *path).prepared();
+    CHECK_FALSE(loaded.ok());
+    CHECK(loaded.message().find("server-1.part") != absl::string_view::npos);
+  };
+  for (size_t size = 0; size < good.size(); size += 1 + good.size() / 40) damaged(good.substr(0, size), true);
+  for (size_t at = 0; at < good.size(); at += 1 + good.size() / 60) {
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    damaged(bytes, true);
+  }
+  fs::remove(file);
+  CHECK(VerifyCheckpoint(*path).message().find("server-1.part") != absl::string_view::npos);
+  WriteFile(file, good);
+  CHECK(VerifyCheckpoint(*path).ok());
+  std::string manifest = ReadFile(*path + "/manifest.bin");
+  manifest[manifest.size() / 2] ^= 4;
+  WriteFile(*path + "/manifest.bin", manifest);
+  CHECK(ReadManifest(*path, nullptr).status().message().find("manifest.bin: checksum") != absl::string_view::npos);
+}
+
+TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice without harm", "[server][unit]") {
+  const std::string dir = Directory("keep");
+  CHECK(CheckWritable(dir).ok());
+  TestCluster cluster(Config(), 1);
+  cluster.Push(Batch(0));
+  for (uint64_t i = 1; i <= 4; ++i) REQUIRE(cluster.Save(dir, "c" + std::to_string(i), i, 2).ok());
+  fs::create_directories(dir + "/c9.tmp");
+  const auto all = ListCheckpoints(dir);
+  REQUIRE(all.ok());
+  REQUIRE(all->size() == 2);
+  CHECK(all->at(0).second.sequence() == 3);
+  CHECK(all->at(1).first == dir + "/c4");
+  CHECK(CommitCheckpoint(dir, "c4", all->at(1).second, 2).value() == dir + "/c4");
+  CHECK(ReadManifest(dir + "/nothing", nullptr).status().code() == absl::StatusCode::kNotFound);
+  CHECK_FALSE(CheckWritable("/proc/shoal").ok());
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/random.h"
+#include "server/test_cluster.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kLanes = 3;
+constexpr uint64_t kRounds = 6;
+constexpr uint64_t kKeys = 40;
+
+JobConfig BspConfig() {
+  JobConfig config = TestCluster::DefaultConfig();
+  config.mutable_job()->mutable_sync()->mutable_bsp()->set_lanes(kLanes);
+  config.mutable_job()->mutable_batch()->set_reduce(BatchConfig::MEAN);
+  Adagrad* adagrad = config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad();
+  adagrad->set_learning_rate(0.3f);
+  adagrad->set_epsilon(1e-6f);
+  config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.1f);
+  return config;
+}
+
+// Lane l trains split l; round r is records [4 r, 4 r + 4), of which 3 are good.
+TestBatch Contribution(uint32_t lane, uint64_t round) {
+  TestBatch batch;
+  batch.lane = lane + 1;
+  batch.logical_lane = lane;
+  batch.split = lane;
+  batch.round = round;
+  batch.begin = 4 * round;
+  batch.end = 4 * round + 4;
+  batch.examples = 3;
+  Random random({lane, round});
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    if (random.Below(2) == 0) continue;
+    batch.rows[key] = {static_cast<float>(random.Normal()), static_cast<float>(random.Normal() * 1e-3)};
+  }
+  batch.dense = static_cast<float>(random.Normal());
+  return batch;
+}
+
+using Digests = std::map<std::string, std::pair<uint64_t, uint64_t>>;
+
+// Runs all rounds, lanes arriving in an order drawn from the seed.
+Digests Run(int servers, uint64_t seed) {
+  TestCluster cluster(BspConfig(), servers);
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for (uint32_t lane : Permutation<uint32_t>(kLanes, {seed, round})) cluster.Push(Contribution(lane, round));
+    for (uint32_t lane : Permutation<uint32_t>(kLanes, {seed, round, 1})) cluster.Mark(lane, round);
+  }
+  return cluster.Digest();
+}
+
+TEST_CASE("bsp: the digest depends neither on the order of arrival nor on the number of servers", "[server][unit]") {
+  const Digests expected = Run(1, 0);
+  CHECK(expected.at("t").second > 30);
+  for (uint64_t seed = 1; seed < 6; ++seed) CHECK(Run(1, seed) == expected);
+  CHECK(Run(2, 1) == expected);
+  CHECK(Run(3, 2) == expected);
+}
+
+TEST_CASE("bsp: folding equals a plain loop over lanes, bit for bit", "[server][unit]") {
+  TestCluster cluster(BspConfig(), 2);
+  std::map<uint64_t, std::vector<float>> weights, squares;
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    weights[key] = cluster.Read(key);
+    squares[key] = {0, 0};
+  }
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    std::map<uint64_t, std::vector<float>> sums;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      for (const auto& [key, gradient] : Contribution(lane, round).rows) {
+        auto [it, fresh] = sums.emplace(key, gradient);
+        for (int c = 0; c < 2 && !fresh; ++c) it->second[c] += gradient[c];
+      }
+    }
+    for (const auto& [key, sum] : sums) {
+      for (int c = 0; c < 2; ++c) {
+        const float g = sum[c] / 9.0f;
+        squares[key][c] += g * g;
+        weights[key][c] -= 0.3f * g / (std::sqrt(squares[key][c]) + 1e-6f);
+      }
+    }
+    for (uint32_t lane : {2u, 0u, 1u}) cluster.Push(Contribution(lane, round));
+    for (uint32_t lane : {1u, 2u, 0u}) cluster.Mark(lane, round);
+  }
+  for (uint64_t key = 0; key < kKeys; ++key) CHECK(cluster.Read(key) == weights[key]);
+  CHECK(cluster.server(0).ReportDone(1)->at(0).rounds_applied() == kRounds);
+  CHECK(cluster.server(0).ReportDone(1)->at(0).examples() == 9 * kRounds);
+}
+
+TEST_CASE("bsp: a round waits for all contributions and marks; repeats are duplicates", "[server][unit]") {
+  TestCluster cluster(BspConfig(), 1);
+  PullRequest next;
+  next.header = cluster.Header(1);
+  next.round = 1;
+  next.has_mark = true;
+  next.dense = false;
+  PullReply pulled;
+  int answers = 0;
+  cluster.Push(Contribution(0, 0));
+  CHECK(cluster.Open(9, 9, 0, 0, 0).contribution_held);
+  CHECK_FALSE(cluster.Open(9, 9, 1, 0, 1).contribution_held);
+  cluster.server(0).Pull(&next, absl::Seconds(1), &pulled, [&](absl::Status s) { answers += s.ok(); });
+  // Lane 0 was taken over under lease 9; its contribution of lease 1 stays valid, a repeat is a duplicate.
+  TestBatch again = Contribution(0, 0);
+  again.lease = 9;
+  PushReply reply = cluster.PushTo(0, again);
+  REQUIRE(reply.exceptions.size() == 8);
+  CHECK(reply.exceptions[0].outcome == PushOutcome::kDuplicate);
+  CHECK(cluster.PushTo(0, Contribution(0, 0)).exceptions.at(0).outcome == PushOutcome::kFenced);
+  TestBatch early = Contribution(1, 0);
+  early.lease = 9;
+  early.round = 1;
+  CHECK(cluster.PushTo(0, early).exceptions.at(0).outcome == PushOutcome::kOutOfOrder);
+  TestBatch second = Contribution(1, 0);
+  second.lease = 9;
+  cluster.Push(second);
+  cluster.Push(Contribution(2, 0));
+  CHECK(cluster.Read(1) == TestCluster(BspConfig(), 1).Read(1));
+  cluster.Mark(1, 0);
+  CHECK(answers == 0);
+  cluster.Mark(2, 0);  // lane 0's mark came with its pull
+  CHECK(answers == 1);
+  const OpenSplitReply after = cluster.Open(9, 9, 0, 0, 0);
+  CHECK(after.rounds_applied == 1);
+  CHECK(after.watermarks == std::vector<uint64_t>{4});
+  CHECK_FALSE(after.contribution_held);
+  CHECK(cluster.PushTo(0, again).exceptions.at(0).outcome == PushOutcome::kDuplicate);
+  cluster.Mark(0, 5);
+  CHECK(cluster.last().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("bsp: rounds go on without lanes that announced their last", "[server][unit]") {
+  TestCluster cluster(BspConfig(), 1);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Push(Contribution(lane, 0));
+  cluster.Mark(0, 0, true);
+  cluster.Mark(1, 0);
+  cluster.Mark(2, 0);
+  MarkRequest never;
+  never.header = cluster.Header(1);
+  never.logical_lane = 1;
+  never.has_round = false;
+  never.last = true;
+  MarkReply reply;
+  cluster.server(0).Mark(&never, &reply, [](absl::Status s) { CHECK(s.ok()); });
+  cluster.Push(Contribution(2, 1));
+  cluster.Mark(2, 1);
+  CHECK(cluster.server(0).ReportDone(1)->at(0).rounds_applied() == 2);
+  CHECK(cluster.server(0).ReportDone(1)->at(0).examples() == 12);
+}
+
+TEST_CASE("bsp: a part is cut at its round, the next round waits, and a rollback ends in the same bits",
+          "[server][unit]") {
+  const char* tmp = std::getenv("TEST_TMPDIR");
+  const std::string root = std::string(tmp == nullptr ? "/tmp" : tmp) + "/cut";
+  std::filesystem::remove_all(root);
+  TestCluster cluster(BspConfig(), 1);
+  CheckpointTask task;
+  task.set_dir(root);
+  task.set_name("r2");
+  task.set_cut_at_round(true);
+  task.set_cut_round(2);
+  absl::StatusOr<PartInfo> part = absl::UnknownError("not written");
+  std::thread writer([&] { part = cluster.server(0).WritePart(1, task, absl::Seconds(60)); });
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Push(Contribution(lane, round));
+    for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Mark(lane, round);
+    // Whether the writer came before or after round 2, it must not miss it: wait for it there.
+    if (round == 1) writer.join();
+  }
+  REQUIRE(part.ok());
+  CHECK(part->done(0).rounds_applied() == 2);
+  Manifest manifest;
+  *manifest.add_parts() = *part;
+  manifest.set_rounds_applied(2);
+  const absl::StatusOr<std::string> path = CommitCheckpoint(root, "r2", manifest, 3);
+  REQUIRE(path.ok());
+  TestCluster back(BspConfig(), 2, *path, 2);
+  REQUIRE(back.prepared().ok());
+  CHECK(back.Open(1, 2, 0).watermarks == std::vector<uint64_t>{8});
+  for (uint64_t round = 2; round < kRounds; ++round) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      TestBatch batch = Contribution(lane, round);
+      batch.lease = 2;
+      back.Push(batch);
+    }
+    for (uint32_t lane = 0; lane < kLanes; ++lane) back.Mark(lane, round);
+  }
+  CHECK(back.Digest() == cluster.Digest());
+  task.set_cut_round(3);
+  CHECK(cluster.server(0).WritePart(1, task, absl::Seconds(1)).status().code() ==
+        absl::StatusCode::kFailedPrecondition);
+  task.set_cut_round(100);
+  CHECK(cluster.server(0).WritePart(1, task, absl::Milliseconds(1)).status().code() ==
+        absl::StatusCode::kDeadlineExceeded);
+}
+
+}  // namespace
+}  // namespace shoal
