@@ -7,6 +7,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/hash.h"
+#include "proto/parameters_service.grpc.pb.h"
+#include "proto/rpc/rpc_options.h"
 #include "proto/rpc/ticker.h"
 #include "server/parameter_server.h"
 #include "server/rpc/parameter_service.h"
@@ -257,6 +259,54 @@ TEST_CASE("Parameter rpc: errors of the server arrive with code and message", "[
   after.Clear();
   REQUIRE(Pull(rig.client.get(), &after).ok());
   CHECK(after.Holds(0));
+}
+
+TEST_CASE("Parameter rpc: a partition that has moved is refused with the newer map", "[rpc][unit]") {
+  Rig rig = Start(5, false);
+  OpenSplitReply open;
+  REQUIRE(Open(rig.client.get(), 1, &open).ok());
+  JobView moved = View();
+  moved.set_map_version(5);
+  moved.add_servers()->set_process(kSelf + 1);
+  moved.set_owner(3, 1);
+  rig.server->UpdateView(moved);
+  Batch batch(20, 5);
+  batch.Fill(1);
+  REQUIRE(Pull(rig.client.get(), &batch).ok());
+  CHECK(batch.pull_reply.outcome == RequestOutcome::kStaleMap);
+  CHECK(batch.pull_reply.map_version == 5);
+  REQUIRE(Push(rig.client.get(), &batch).ok());
+  bool stale = batch.push_reply.outcome == RequestOutcome::kStaleMap;
+  for (const PartitionAnswer& answer : batch.push_reply.exceptions) stale |= answer.outcome == PushOutcome::kStaleMap;
+  CHECK(stale);
+}
+
+TEST_CASE("Parameter rpc: a client made of nothing but the proto file is understood", "[rpc][unit]") {
+  Rig rig = Start(5, false);
+  const auto stub = wire::ParameterService::NewStub(MakeChannel(rig.grpc->address(), 0));
+  wire::PullRequest request;
+  request.mutable_header()->set_job(kJob);
+  request.mutable_header()->set_run(1);
+  request.mutable_header()->set_map_version(4);
+  request.set_read_only(true);
+  const uint64_t key = 12345;
+  const uint32_t partition = PartitionOfKey(key, kPartitions), count = 1, table = 0;
+  request.set_partitions(&partition, 4);
+  wire::PullGroup* group = request.add_groups();
+  group->set_tables(&table, 4);
+  group->set_counts(&count, 4);
+  group->set_keys(&key, 8);
+  wire::PullReply reply;
+  grpc::ClientContext good;
+  REQUIRE(stub->Pull(&good, request, &reply).ok());
+  CHECK(reply.outcome() == wire::OK);
+  CHECK(reply.values() == std::string(12, '\0'));
+  CHECK(reply.sizes() == std::string("\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16));
+  group->set_keys(&key, 7);
+  grpc::ClientContext bad;
+  const grpc::Status status = stub->Pull(&bad, request, &reply);
+  CHECK(status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK_THAT(status.error_message(), Contains("groups.keys: 7 bytes, must be a multiple of 8"));
 }
 
 TEST_CASE("Parameter rpc: a pull whose values exceed a message is refused with the bound", "[rpc][unit]") {

@@ -17,6 +17,11 @@ namespace {
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
+// Whether the request may still be needed when the caller has its answer.
+bool OutlivesCall(Fault fault) {
+  return fault == Fault::kReplyLost || fault == Fault::kDoubled || fault == Fault::kLate;
+}
+
 // A request and a place for its reply that live as long as the server needs them.
 template <typename Request, typename Reply>
 struct Copy {
@@ -155,12 +160,10 @@ void FaultyParameterClient::Run(Method method, Call<Request, Reply> call, const 
   Random random({plan_.seed, index, calls_[index]++});
   const Fault fault = Draw(method, &random);
   const auto copy = std::make_shared<Copy<Request, Reply>>();
-  if (fault == Fault::kReplyLost || fault == Fault::kDoubled || fault == Fault::kLate) {
-    const absl::Status copied = Fill(*request, *reply, copy.get());
-    if (!copied.ok()) {
-      done(copied);
-      return;
-    }
+  const absl::Status copied = OutlivesCall(fault) ? Fill(*request, *reply, copy.get()) : absl::OkStatus();
+  if (!copied.ok()) {
+    done(copied);
+    return;
   }
   counters_->Add(method, fault);
   ParameterClient* const inner = inner_.get();

@@ -85,17 +85,15 @@ absl::Status Send(ParameterClient* client, float value) {
   return result;
 }
 
-// Sends 200 pushes and waits until `expected(counters)` of them have reached the server.
+// Sends 200 pushes, counts those that failed and waits until expected() of them have reached the server.
 template <typename Expected>
-std::vector<float> Push200(const FaultRates& rates, FaultCounters** counters_out, int* failed, Expected expected) {
-  static auto counters = std::make_shared<FaultCounters>();
-  counters = std::make_shared<FaultCounters>();
-  *counters_out = counters.get();
+std::vector<float> Push200(const FaultRates& rates, std::shared_ptr<FaultCounters> counters, uint64_t* failed,
+                           Expected expected) {
   SummingClient::State state;
-  FaultyParameterClient client(std::make_unique<SummingClient>(&state), FaultPlan::Uniform(3, rates), counters);
-  *failed = 0;
+  FaultyParameterClient client(std::make_unique<SummingClient>(&state), FaultPlan::Uniform(3, rates),
+                               std::move(counters));
   for (int i = 0; i < 200; ++i) *failed += !Send(&client, static_cast<float>(i)).ok();
-  const size_t wanted = expected(*counters);
+  const size_t wanted = expected();
   MutexLock lock(&state.mu);
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (state.pushed.size() < wanted && absl::Now() < deadline) state.changed.WaitFor(&state.mu, absl::Seconds(1));
@@ -103,33 +101,32 @@ std::vector<float> Push200(const FaultRates& rates, FaultCounters** counters_out
 }
 
 TEST_CASE("FaultyParameterClient: a lost request never reaches the server", "[testing][unit]") {
-  FaultCounters* counters = nullptr;
-  int failed = 0;
+  const auto counters = std::make_shared<FaultCounters>();
+  uint64_t failed = 0;
   FaultRates rates;
   rates.request_lost = 0.3;
-  const auto pushed =
-      Push200(rates, &counters, &failed, [](const FaultCounters& c) { return c.Of(Method::kPush, Fault::kNone); });
+  const auto pushed = Push200(rates, counters, &failed, [&] { return counters->Of(Method::kPush, Fault::kNone); });
   const uint64_t lost = counters->Of(Method::kPush, Fault::kRequestLost);
   CHECK((lost > 30 && lost < 90));
-  CHECK(static_cast<uint64_t>(failed) == lost);
+  CHECK(failed == lost);
   CHECK(pushed.size() == 200 - lost);
 }
 
 TEST_CASE("FaultyParameterClient: a lost reply, a doubled and a late request reach the server with their values",
           "[testing][unit]") {
-  FaultCounters* counters = nullptr;
-  int failed = 0;
+  const auto counters = std::make_shared<FaultCounters>();
+  uint64_t failed = 0;
   FaultRates rates;
   rates.reply_lost = 0.2;
   rates.doubled = 0.3;
   rates.delayed = 0.1;
   rates.late = 0.2;
-  const auto pushed = Push200(rates, &counters, &failed,
-                              [](const FaultCounters& c) { return 200 + c.Of(Method::kPush, Fault::kDoubled); });
+  const auto pushed =
+      Push200(rates, counters, &failed, [&] { return 200 + counters->Of(Method::kPush, Fault::kDoubled); });
   for (Fault fault : {Fault::kNone, Fault::kReplyLost, Fault::kDoubled, Fault::kDelayed, Fault::kLate}) {
     CHECK(counters->Of(fault) > 5);
   }
-  CHECK(static_cast<uint64_t>(failed) == counters->Of(Fault::kReplyLost) + counters->Of(Fault::kLate));
+  CHECK(failed == counters->Of(Fault::kReplyLost) + counters->Of(Fault::kLate));
   REQUIRE(pushed.size() == 200 + counters->Of(Fault::kDoubled));
   std::vector<int> seen(200);
   for (float value : pushed) {
