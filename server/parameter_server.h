@@ -21,7 +21,7 @@
 namespace shoal {
 
 struct ParameterServerOptions {
-  std::string name;                      // for file names of checkpoint parts and messages
+  std::string name;  // for file names of checkpoint parts and messages
   const Clock* clock = &Clock::Steady();
 };
 
@@ -43,8 +43,7 @@ class ParameterServer {
   // --- Jobs and membership, told by the scheduler ---
   // Makes the job's tables for the partitions that `view` gives to process `self`; restore_from: loads them from that
   // checkpoint directory (any number of servers wrote it). ALREADY_EXISTS is OK for the same run.
-  absl::Status PrepareJob(const JobConfig& config, const JobView& view, uint64_t self,
-                          const std::string& restore_from);
+  absl::Status PrepareJob(const JobConfig& config, const JobView& view, uint64_t self, const std::string& restore_from);
   // Takes over a newer map version and live set; older ones are ignored. Opens gates that waited for removed lanes.
   void UpdateView(const JobView& view);
   // Forgets the job; parked pulls get CANCELLED. OK when there is no such job.

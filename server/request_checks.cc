@@ -26,8 +26,8 @@ absl::Status CheckPartitions(const JobSchema& schema, absl::Span<const uint32_t>
       return Bad(absl::StrCat("partitions[", i, "]: ", partitions[i], ", must be below ", schema.partitions));
     }
     if (i > 0 && partitions[i] <= partitions[i - 1]) {
-      return Bad(absl::StrCat("partitions[", i, "]: ", partitions[i], ", must be above the one before, ",
-                              partitions[i - 1]));
+      return Bad(
+          absl::StrCat("partitions[", i, "]: ", partitions[i], ", must be above the one before, ", partitions[i - 1]));
     }
   }
   return absl::OkStatus();
@@ -90,8 +90,8 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
   }
   for (size_t g = 0; g < sizes.rows.size(); ++g) {
     if (reply.rows[g].size() != sizes.rows[g].size()) {
-      return Bad(absl::StrCat("reply.rows[", g, "]: ", reply.rows[g].size(), " tables, must be ",
-                              sizes.rows[g].size()));
+      return Bad(
+          absl::StrCat("reply.rows[", g, "]: ", reply.rows[g].size(), " tables, must be ", sizes.rows[g].size()));
     }
     for (size_t t = 0; t < sizes.rows[g].size(); ++t) {
       if (reply.rows[g][t] == nullptr && sizes.rows[g][t] != 0) {
@@ -127,8 +127,8 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
     return Bad(absl::StrCat("end: ", request.end, ", must be at least begin, ", request.begin, ", and below 2^64 - 1"));
   }
   if (request.examples > request.end - request.begin) {
-    return Bad(absl::StrCat("examples: ", request.examples, ", must be at most end - begin, ",
-                            request.end - request.begin));
+    return Bad(
+        absl::StrCat("examples: ", request.examples, ", must be at most end - begin, ", request.end - request.begin));
   }
   SHOAL_RETURN_IF_ERROR(CheckPartitions(schema, request.partitions));
   for (size_t g = 0; g < request.groups.size(); ++g) {

@@ -72,8 +72,8 @@ class Rounds {
   uint64_t applied_;
 };
 
-// Sums the gradients of one partition over contributions, per key and table in their order: bit for bit what a loop over
-// the lanes would add. Not thread-safe; reuse it, its buffers grow to the largest partition.
+// Sums the gradients of one partition over contributions, per key and table in their order: bit for bit what a loop
+// over the lanes would add. Not thread-safe; reuse it, its buffers grow to the largest partition.
 class RoundFold {
  public:
   explicit RoundFold(const JobSchema& schema) : schema_(schema), tables_(schema.tables.size()) {}

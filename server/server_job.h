@@ -19,16 +19,16 @@
 
 namespace shoal {
 
-// Thread-safe. Locks: mu_ (membership, gates, rounds) before a partition's; callbacks run with neither held. asp and ssp
-// pushes hold one partition's lock at a time and mu_ only to be admitted; a bsp round is applied under mu_, because no
-// lane of the job can do anything before it is done.
+// Thread-safe. Locks: mu_ (membership, gates, rounds) before a partition's; callbacks run with neither held. asp and
+// ssp pushes hold one partition's lock at a time and mu_ only to be admitted; a bsp round is applied under mu_, because
+// no lane of the job can do anything before it is done.
 class ServerJob {
  public:
   using Done = ParameterServer::Done;
 
   static absl::StatusOr<std::shared_ptr<ServerJob>> Create(const ParameterServerOptions& options,
-                                                           const JobConfig& config, const JobView& view,
-                                                           uint64_t self, const std::string& restore_from);
+                                                           const JobConfig& config, const JobView& view, uint64_t self,
+                                                           const std::string& restore_from);
 
   uint64_t run() const { return run_; }
   void UpdateView(const JobView& view);
@@ -92,8 +92,7 @@ class ServerJob {
 
   absl::Status PushNow(const PushRequest& request, PushReply* reply);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
-  absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED when they don't fit under the hard limit.
   absl::Status Reserve(const PushRequest& request, const OwnerMap& map, uint64_t* reserved);
   uint64_t QuickBound(const PushRequest& request) const;
@@ -110,8 +109,8 @@ class ServerJob {
   uint64_t job_ = 0;  // set once, in Fill
   uint64_t run_ = 0;
   StoreStats stats_;
-  std::vector<std::unique_ptr<SlabPool>> pools_;            // by table
-  std::vector<std::unique_ptr<Partition>> partitions_;      // by id; null: not on this server. Fixed after Fill.
+  std::vector<std::unique_ptr<SlabPool>> pools_;        // by table
+  std::vector<std::unique_ptr<Partition>> partitions_;  // by id; null: not on this server. Fixed after Fill.
   std::atomic<uint64_t> pushes_{0};
 
   mutable Mutex mu_;

@@ -28,21 +28,21 @@ PartHeader ServerJob::Header() const {
 
 absl::Status ServerJob::CheckHeader(const PartHeader& header) const {
   if (header.partitions != schema_->partitions) {
-    return absl::InvalidArgumentError(absl::StrCat("partitions: the checkpoint has ", header.partitions,
-                                                   ", the job ", schema_->partitions));
+    return absl::InvalidArgumentError(
+        absl::StrCat("partitions: the checkpoint has ", header.partitions, ", the job ", schema_->partitions));
   }
   if (header.tables.size() != schema_->tables.size() || header.tensors.size() != schema_->tensors.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint has ", header.tables.size(), " tables and ", header.tensors.size(), " tensors, the job ",
-        schema_->tables.size(), " and ", schema_->tensors.size()));
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint has ", header.tables.size(), " tables and ",
+                                                   header.tensors.size(), " tensors, the job ", schema_->tables.size(),
+                                                   " and ", schema_->tensors.size()));
   }
   for (size_t t = 0; t < header.tables.size(); ++t) {
     const PartHeader::Table& saved = header.tables[t];
     const SparseSchema& wanted = schema_->tables[t];
     if (saved.name == wanted.name && saved.dim == wanted.dim && saved.state == wanted.state) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table ", t, ": the checkpoint has ", saved.name, " with dim ", saved.dim, " and ", saved.state,
-        " floats of optimizer state, the job ", wanted.name, " with ", wanted.dim, " and ", wanted.state));
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", t, ": the checkpoint has ", saved.name, " with dim ", saved.dim, " and ", saved.state,
+                     " floats of optimizer state, the job ", wanted.name, " with ", wanted.dim, " and ", wanted.state));
   }
   for (size_t t = 0; t < header.tensors.size(); ++t) {
     if (header.tensors[t] == schema_->tensors[t].name()) continue;
@@ -58,9 +58,8 @@ absl::Status ServerJob::Restore(const std::string& path) {
   std::vector<bool> loaded(schema_->partitions, false);
   std::string section;
   for (const PartInfo& info : manifest.parts()) {
-    const bool wanted = std::any_of(info.partitions().begin(), info.partitions().end(), [&](uint32_t p) {
-      return p < partitions_.size() && partitions_[p] != nullptr;
-    });
+    const bool wanted = std::any_of(info.partitions().begin(), info.partitions().end(),
+                                    [&](uint32_t p) { return p < partitions_.size() && partitions_[p] != nullptr; });
     if (!wanted) continue;
     const std::string file = absl::StrCat(dir, "/", info.file());
     SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<PartFile> part, PartFile::Open(file, info.bytes()));
@@ -112,9 +111,8 @@ absl::Status ServerJob::HoldRound(const CheckpointTask& task, absl::Duration tim
   // No round was kept back yet: the cut lies ahead.
   cuts_.erase(std::find(cuts_.begin(), cuts_.end(), *cut));
   if (dropped_) return absl::CancelledError(absl::StrCat("job ", job_, " was dropped"));
-  return absl::DeadlineExceededError(
-      absl::StrCat("cut_round: ", *cut, ", only ", rounds_.applied(), " rounds applied after ",
-                   absl::FormatDuration(timeout)));
+  return absl::DeadlineExceededError(absl::StrCat("cut_round: ", *cut, ", only ", rounds_.applied(),
+                                                  " rounds applied after ", absl::FormatDuration(timeout)));
 }
 
 void ServerJob::ReleaseRound(uint64_t cut) {

@@ -131,10 +131,10 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
   // would mean that state of two runs was mixed.
   for (size_t i = 0; i < verdicts.size(); ++i) {
     if (verdicts[i].outcome != verdicts[0].outcome) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("partitions ", request.partitions[0], " and ", request.partitions[i],
-                       " stand at different watermarks of split ", range.split, ": ", verdicts[0].watermark, " and ",
-                       verdicts[i].watermark));
+      return absl::FailedPreconditionError(absl::StrCat("partitions ", request.partitions[0], " and ",
+                                                        request.partitions[i],
+                                                        " stand at different watermarks of split ", range.split, ": ",
+                                                        verdicts[0].watermark, " and ", verdicts[i].watermark));
     }
     reply->exceptions.push_back({request.partitions[i], verdicts[i].outcome, verdicts[i].watermark});
   }

@@ -35,9 +35,9 @@ struct CheckpointRow {
   absl::string_view table;
   bool dense = false;
   uint64_t key = 0;
-  uint64_t offset = 0;                  // dense: of the block in its tensor
+  uint64_t offset = 0;  // dense: of the block in its tensor
   absl::Span<const float> weights;
-  absl::Span<const float> state;        // of the optimizer
+  absl::Span<const float> state;  // of the optimizer
 };
 // Visits all rows of all parts (for tools).
 absl::Status VisitRows(const std::string& dir, const std::function<void(const CheckpointRow&)>& visit);

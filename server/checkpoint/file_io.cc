@@ -49,8 +49,7 @@ absl::Status File::ReadAt(uint64_t offset, uint64_t count, std::string* out) con
   if (!size.ok()) return size.status();
   // Before anything is allocated: a damaged length must not ask for terabytes.
   if (offset > *size || count > *size - offset) {
-    return absl::DataLossError(
-        absl::StrCat(path_, ": ", *size, " bytes long, ", count, " were expected at ", offset));
+    return absl::DataLossError(absl::StrCat(path_, ": ", *size, " bytes long, ", count, " were expected at ", offset));
   }
   out->resize(count);
   for (uint64_t done = 0; done < count;) {

@@ -113,8 +113,8 @@ class SectionParser {
         return Damaged(absl::StrCat("block ", i, " cut short"));
       }
       if (block.tensor >= header_.tensors.size()) {
-        return Damaged(absl::StrCat("block ", i, ": tensor ", block.tensor, ", the header has ",
-                                    header_.tensors.size()));
+        return Damaged(
+            absl::StrCat("block ", i, ": tensor ", block.tensor, ", the header has ", header_.tensors.size()));
       }
       const absl::Span<const float> floats = Floats(size + state);
       block.weights = floats.subspan(0, size);

@@ -29,8 +29,7 @@ class FtrlOptimizer : public RowOptimizer {
       const float root = std::sqrt(squares);
       z[i] += g - (root - std::sqrt(n[i])) / alpha * weights[i];
       n[i] = squares;
-      weights[i] =
-          std::abs(z[i]) <= l1_ ? 0.0f : -(z[i] - std::copysign(l1_, z[i])) / ((beta_ + root) / alpha + l2_);
+      weights[i] = std::abs(z[i]) <= l1_ ? 0.0f : -(z[i] - std::copysign(l1_, z[i])) / ((beta_ + root) / alpha + l2_);
     }
   }
 

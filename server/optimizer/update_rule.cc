@@ -44,12 +44,13 @@ absl::StatusOr<std::unique_ptr<UpdateRule>> UpdateRule::Create(const Optimizer& 
   auto rule = std::unique_ptr<UpdateRule>(new UpdateRule(config));
   rule->variant_ = MakeVariant(config);
   if (rule->variant_ == nullptr) {
-    return absl::InvalidArgumentError("optimizer: none chosen, must be one of sgd, momentum, adagrad, rowwise_adagrad, "
-                                      "adam, amsgrad, ftrl");
+    return absl::InvalidArgumentError(
+        "optimizer: none chosen, must be one of sgd, momentum, adagrad, rowwise_adagrad, "
+        "adam, amsgrad, ftrl");
   }
   if (!std::isfinite(rule->variant_->learning_rate())) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer.learning_rate: ", rule->variant_->learning_rate(),
-                                                   ", must be finite"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.learning_rate: ", rule->variant_->learning_rate(), ", must be finite"));
   }
   SHOAL_RETURN_IF_ERROR(CheckNotNegative("l1", config.l1()));
   SHOAL_RETURN_IF_ERROR(CheckNotNegative("l2", config.l2()));
@@ -58,7 +59,8 @@ absl::StatusOr<std::unique_ptr<UpdateRule>> UpdateRule::Create(const Optimizer& 
   SHOAL_RETURN_IF_ERROR(CheckNotNegative("clip_norm", config.clip_norm()));
   if (config.has_ftrl() && config.decay() != 0) {
     // FTRL recomputes weights from its state, so a decay of weights alone would be undone.
-    return absl::InvalidArgumentError(absl::StrCat("optimizer.decay: ", config.decay(), ", must be 0 with ftrl; use l2"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.decay: ", config.decay(), ", must be 0 with ftrl; use l2"));
   }
   SHOAL_RETURN_IF_ERROR(CheckSchedule(config.schedule()));
   const bool penalty = !rule->variant_->owns_penalty() && (config.l1() != 0 || config.l2() != 0);

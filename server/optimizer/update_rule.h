@@ -33,8 +33,7 @@ class UpdateRule {
   uint64_t BlockStateSize(uint64_t size, uint64_t row_size) const;
   void InitBlock(float* state, uint64_t size, uint64_t row_size) const;
   // clip_norm takes the block as a whole. Overwrites `gradient`.
-  void UpdateBlock(float* weights, float* state, float* gradient, uint64_t size, uint64_t row_size,
-                   float factor) const;
+  void UpdateBlock(float* weights, float* state, float* gradient, uint64_t size, uint64_t row_size, float factor) const;
 
  private:
   explicit UpdateRule(const Optimizer& config) : config_(config) {}

@@ -88,7 +88,8 @@ absl::Status DenseBlocks::Restore(const PartBlock& saved) {
           ", the job needs ", block.layout->size, " and ", block.state_size, " at ", block.layout->offset));
     }
     std::copy(saved.weights.begin(), saved.weights.end(), block.values.begin());
-    std::copy(saved.state.begin(), saved.state.end(), block.values.begin() + static_cast<int64_t>(saved.weights.size()));
+    std::copy(saved.state.begin(), saved.state.end(),
+              block.values.begin() + static_cast<int64_t>(saved.weights.size()));
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("tensor ", schema_.tensors[saved.tensor].name(), " block ",

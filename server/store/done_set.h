@@ -11,7 +11,7 @@ namespace shoal {
 // Not thread-safe. Splits finish nearly in order, so `extra` stays as short as the number of lanes.
 class DoneSet {
  public:
-  uint64_t prefix() const { return prefix_; }                     // all below are done
+  uint64_t prefix() const { return prefix_; }                    // all below are done
   const std::vector<uint64_t>& extra() const { return extra_; }  // ascending, all above prefix
 
   bool Contains(uint64_t number) const {

@@ -18,7 +18,7 @@ struct SparseSchema {
   std::string name;
   uint64_t name_hash = 0;
   uint32_t dim = 0;
-  uint32_t state = 0;         // floats of optimizer state beside them
+  uint32_t state = 0;  // floats of optimizer state beside them
   float init_stddev = 0;
 };
 
@@ -32,23 +32,23 @@ struct JobSchema {
   uint64_t seed = 0;
   uint32_t partitions = 0;
   uint64_t passes = 1;
-  uint64_t splits = 0;           // per pass
+  uint64_t splits = 0;  // per pass
   std::vector<SparseSchema> tables;
   std::vector<TensorSpec> tensors;
   DenseLayout layout;
   std::unique_ptr<UpdateRule> sparse_rule;
   std::unique_ptr<UpdateRule> dense_rule;
-  bool mean = true;              // divide gradient sums by examples
+  bool mean = true;  // divide gradient sums by examples
   bool guard = true;
   float max_abs = 0;
   uint32_t min_count = 1;
-  uint64_t ttl_examples = 0;     // 0: rows live for ever
-  uint64_t ttl_quantum = 1;      // counted keys remember when they were touched in these units
-  uint64_t soft_limit_bytes = 0; // 0: none
+  uint64_t ttl_examples = 0;      // 0: rows live for ever
+  uint64_t ttl_quantum = 1;       // counted keys remember when they were touched in these units
+  uint64_t soft_limit_bytes = 0;  // 0: none
   uint64_t hard_limit_bytes = 0;
   SyncMode sync = SyncMode::kAsp;
-  uint64_t staleness = 0;        // ssp
-  uint32_t lanes = 0;            // bsp: logical lanes
+  uint64_t staleness = 0;  // ssp
+  uint32_t lanes = 0;      // bsp: logical lanes
 };
 
 }  // namespace shoal

@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-// Open addressing with linear probing. Any uint64 is a valid key. Cells are ordered by hash (home = hash * cells / 2^64),
-// so growing by a quarter copies in one ascending sweep and wastes little: 16 bytes a cell at a load of .64 to .8 is 20
-// to 25 bytes per key. Not thread-safe.
+// Open addressing with linear probing. Any uint64 is a valid key. Cells are ordered by hash (home = hash * cells /
+// 2^64), so growing by a quarter copies in one ascending sweep and wastes little: 16 bytes a cell at a load of .64 to
+// .8 is 20 to 25 bytes per key. Not thread-safe.
 class KeyIndex {
  public:
   // Everything a hit needs, four to a cache line.

@@ -52,8 +52,7 @@ struct DigestSum {
 class Partition {
  public:
   // `pools` by table; everything must outlive the partition.
-  Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools,
-            StoreStats* stats);
+  Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools, StoreStats* stats);
 
   uint32_t id() const { return id_; }
 

@@ -74,7 +74,8 @@ void SparseTable::Touch(float* row, uint64_t when) const { std::memcpy(row + val
 bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   if (!ttl_) return false;
   if (cell.tag == KeyIndex::kRow) return now >= Touched(RowAt(cell.value)) + schema_.ttl_examples;
-  return now / schema_.ttl_quantum > uint64_t{cell.value} + schema_.ttl_examples / schema_.ttl_quantum;
+  const uint64_t quantum = schema_.ttl_quantum;
+  return now / quantum >= cell.value + (schema_.ttl_examples + quantum - 1) / quantum;
 }
 
 void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {

@@ -17,16 +17,16 @@ namespace shoal {
 struct RowGradients {
   uint32_t table = 0;
   absl::Span<const uint64_t> keys;
-  const float* sums = nullptr;                 // |keys| x dim
-  absl::Span<const uint32_t> occurrences;      // by key; empty: one each
+  const float* sums = nullptr;             // |keys| x dim
+  absl::Span<const uint32_t> occurrences;  // by key; empty: one each
 };
 
 // When and how a push is applied.
 struct PushContext {
-  uint64_t now = 0;        // the partition's examples before the push: schedule and expiry
-  uint64_t after = 0;      // ... and after it: what its rows remember
-  float divisor = 1;       // of gradient sums
-  float factor = 1;        // of the learning rate
+  uint64_t now = 0;    // the partition's examples before the push: schedule and expiry
+  uint64_t after = 0;  // ... and after it: what its rows remember
+  float divisor = 1;   // of gradient sums
+  float factor = 1;    // of the learning rate
 };
 
 // A row's weights and optimizer state lie side by side in a slab, followed (only with a TTL) by the time of its last
@@ -105,8 +105,8 @@ class SparseTable {
   TableStats* const table_stats_;
   const bool ttl_;
   const uint64_t dim_;
-  const uint64_t values_;   // weights and state
-  const uint64_t stride_;   // floats from row to row
+  const uint64_t values_;  // weights and state
+  const uint64_t stride_;  // floats from row to row
   const uint32_t slab_shift_;
   const uint32_t slab_mask_;
   KeyIndex index_;

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kBatch = 32;       // as in Read
+constexpr uint64_t kBatch = 32;  // as in Read
 constexpr uint64_t kLineFloats = 16;
 
 }  // namespace

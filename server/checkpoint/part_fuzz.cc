@@ -1,0 +1,59 @@
+// Fuzzes the parser of checkpoint parts: header, footer, index and sections. The checksums in the way of a fuzzer are
+// recomputed, so that it reaches what lies behind them.
+#include <cstddef>
+#include <cstdint>
+
+#include "base/hash.h"
+#include "server/checkpoint/part_format.h"
+
+namespace shoal {
+namespace {
+
+// Reads every float that it is handed, so that a span beyond its buffer is seen.
+class Reader : public SectionVisitor {
+ public:
+  absl::Status Progress(const PartitionProgress& progress) override {
+    sum_ += static_cast<double>(progress.done_extra.size() + progress.open.size());
+    return absl::OkStatus();
+  }
+  absl::Status Row(uint32_t, uint64_t, uint64_t, absl::Span<const float> values) override { return Add(values); }
+  absl::Status Counted(uint32_t, uint64_t, uint64_t, uint64_t) override { return absl::OkStatus(); }
+  absl::Status Block(const PartBlock& block) override {
+    (void)Add(block.weights);
+    return Add(block.state);
+  }
+
+ private:
+  absl::Status Add(absl::Span<const float> values) {
+    for (float value : values) sum_ += value;
+    return absl::OkStatus();
+  }
+  double sum_ = 0;
+};
+
+}  // namespace
+}  // namespace shoal
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  uint64_t consumed = 0;
+  (void)shoal::ParsePartHeader(bytes, &consumed);
+  if (size >= shoal::kPartFooterBytes) {
+    const absl::string_view footer = bytes.substr(size - shoal::kPartFooterBytes);
+    (void)shoal::ParsePartFooter(footer, size);
+  }
+  shoal::PartFooter footer;
+  footer.index_offset = 1000;
+  footer.index_checksum = shoal::HashBytes(bytes);
+  (void)shoal::ParsePartIndex(bytes, footer, 16);
+  shoal::PartHeader header;
+  header.partitions = 16;
+  header.tables = {{"t", 3, 1}, {"u", 1, 0}};
+  header.tensors = {"w"};
+  shoal::PartEntry entry;
+  entry.bytes = size;
+  entry.checksum = shoal::HashBytes(bytes);
+  shoal::Reader reader;
+  (void)shoal::ParseSection(bytes, header, entry, &reader);
+  return 0;
+}

@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <unordered_map>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "server/store/done_set.h"
+#include "server/store/initial_values.h"
+#include "server/store/key_hash.h"
+#include "server/store/sparse_table.h"
+
+namespace shoal {
+namespace {
+
+uint64_t Seed() {
+  const char* seed = std::getenv("SHOAL_TEST_SEED");
+  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+}
+
+std::shared_ptr<const JobSchema> Schema(uint64_t ttl, uint32_t min_count, uint32_t dim, float stddev) {
+  JobConfig config;
+  config.mutable_job()->set_partitions(1);
+  config.mutable_job()->mutable_ttl()->set_examples(ttl);
+  config.mutable_job()->mutable_admission()->set_min_count(min_count);
+  config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad()->set_learning_rate(1);
+  config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad()->set_epsilon(1);
+  TableSpec* table = config.mutable_plan()->mutable_model()->add_tables();
+  table->set_name("t");
+  table->set_dim(dim);
+  table->set_init_stddev(stddev);
+  return JobSchema::Create(config).value();
+}
+
+TEST_CASE("PlaceOfKey: the partition is PartitionOfKey, the rest is uniform", "[store][unit]") {
+  uint64_t upper = 0;
+  for (uint64_t key = 0; key < 20000; ++key) {
+    for (uint32_t partitions : {1u, 7u, 256u, 65536u}) {
+      REQUIRE(PlaceOfKey(key, partitions).partition == PartitionOfKey(key, partitions));
+    }
+    upper += PlaceOfKey(key, 7).within >> 63;
+  }
+  CHECK(upper > 9700);
+  CHECK(upper < 10300);
+}
+
+TEST_CASE("KeyIndex: agrees with a map through inserts, erasures and growth; keys 0 and ~0", "[store][unit]") {
+  INFO("SHOAL_TEST_SEED=" << Seed());
+  Random random({Seed(), 1});
+  KeyIndex index(3);
+  std::unordered_map<uint64_t, uint32_t> model;
+  for (uint32_t step = 0; step < 60000; ++step) {
+    // Few distinct keys, so that erasures hit; with 0 and ~0 among them.
+    const uint64_t key = random.Below(3000) - 1;
+    const uint64_t cell = index.Find(key);
+    REQUIRE((cell != KeyIndex::kNone) == (model.count(key) == 1));
+    if (cell == KeyIndex::kNone) {
+      index.Insert(key, step, KeyIndex::kRow);
+      model[key] = step;
+    } else if (random.Below(3) != 0) {
+      REQUIRE(index.at(cell).value == model[key]);
+      index.Erase(cell);
+      model.erase(key);
+    }
+    REQUIRE(index.size() == model.size());
+  }
+  for (const auto& [key, value] : model) REQUIRE(index.at(index.Find(key)).value == value);
+  uint64_t used = 0;
+  for (uint64_t cell = 0; cell < index.cells(); ++cell) used += index.used(cell) ? 1 : 0;
+  CHECK(used == model.size());
+}
+
+TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[store][unit]") {
+  INFO("SHOAL_TEST_SEED=" << Seed());
+  constexpr uint64_t kTtl = 500;
+  const auto schema = Schema(kTtl, 3, 4, 0.5f);
+  SlabPool pool(SparseTable::SlabBytes(*schema, 0));
+  StoreStats stats(1);
+  SparseTable table(*schema, 0, &pool, &stats);
+  struct ModelRow {
+    uint64_t count = 0, touched = 0;
+    std::vector<float> weights, squares;
+  };
+  std::map<uint64_t, ModelRow> model;
+  const auto initial = [&](uint64_t key) {
+    std::vector<float> out(4);
+    FillInitialRow(schema->seed, HashBytes("t"), key, 0.5f, 4, out.data());
+    return out;
+  };
+  Random random({Seed(), 2});
+  uint64_t now = 0;
+  for (int step = 0; step < 3000; ++step) {
+    std::vector<uint64_t> keys;
+    std::vector<float> sums;
+    std::vector<uint32_t> occurrences;
+    const uint64_t first = random.Below(400);
+    for (uint64_t key = first; key < first + 40; key += 1 + random.Below(3)) {
+      keys.push_back(key == 7 ? ~uint64_t{0} : key);
+      for (int c = 0; c < 4; ++c) sums.push_back(static_cast<float>(random.Normal()));
+      occurrences.push_back(static_cast<uint32_t>(1 + random.Below(2)));
+    }
+    const uint64_t examples = 1 + random.Below(30);
+    const float divisor = static_cast<float>(examples);
+    table.Apply({0, keys, sums.data(), occurrences}, {now, now + examples, divisor, 1});
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ModelRow& row = model[keys[i]];
+      if (now >= row.touched + kTtl) row = ModelRow();
+      row.count += occurrences[i];
+      row.touched = now + examples;
+      if (row.count < 3) continue;
+      if (row.weights.empty()) row.weights = initial(keys[i]), row.squares = {0, 0, 0, 0};
+      for (size_t c = 0; c < 4; ++c) {
+        const float g = sums[i * 4 + c] / divisor;
+        row.squares[c] += g * g;
+        row.weights[c] -= 1.0f * g / (std::sqrt(row.squares[c]) + 1.0f);
+      }
+    }
+    now += examples;
+    table.Sweep(now, table.cells() / 20);
+    if (step % 50 != 0) continue;
+    keys.clear();
+    std::vector<float> expected;
+    for (auto& [key, row] : model) {
+      keys.push_back(key);
+      const bool there = !row.weights.empty() && now < row.touched + kTtl;
+      const std::vector<float> values = there ? row.weights : initial(key);
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    std::vector<float> got(expected.size());
+    table.Read(keys, now, got.data());
+    const bool same = got == expected;  // not in REQUIRE, which would print thousands of floats
+    REQUIRE(same);
+  }
+  CHECK(stats.table[0].expired > 0);
+  // Everything expires, and a full sweep leaves an empty table whose cells are used again.
+  table.Sweep(now + 2 * kTtl, table.cells());
+  CHECK(stats.table[0].rows == 0);
+  CHECK(stats.table[0].keys == 0);
+}
+
+TEST_CASE("SparseTable: at most 28 bytes a row beyond weights and state", "[store][unit]") {
+  JobConfig config;
+  config.mutable_job()->set_partitions(1);
+  TableSpec* spec = config.mutable_plan()->mutable_model()->add_tables();
+  spec->set_name("t");
+  spec->set_dim(16);
+  const auto schema = JobSchema::Create(config).value();
+  SlabPool pool(SparseTable::SlabBytes(*schema, 0));
+  StoreStats stats(1);
+  SparseTable table(*schema, 0, &pool, &stats);
+  const std::vector<float> zeros(16, 0);
+  double worst = 0;
+  for (uint64_t key = 1; key <= 60000; ++key) {
+    const uint64_t mixed = Mix64(key);
+    table.Apply({0, {&mixed, 1}, zeros.data(), {}}, {0, 1, 1, 1});
+    // A partition of a 10 M row table with 256 partitions has 39,000 rows; look at all sizes around that.
+    if (key < 20000) continue;
+    const double bytes = static_cast<double>(stats.used_bytes.load()) / static_cast<double>(key);
+    worst = std::max(worst, bytes - 17 * sizeof(float));
+  }
+  CHECK(worst <= 28);
+  CHECK(stats.table[0].rows == 60000);
+}
+
+TEST_CASE("Initial values: pure functions with the stated moments", "[store][unit]") {
+  double sum = 0, squares = 0;
+  std::vector<float> row(9), again(9), shorter(4);
+  for (uint64_t key = 0; key < 5000; ++key) {
+    FillInitialRow(3, 4, key, 0.1f, 9, row.data());
+    for (float value : row) sum += value, squares += value * value;
+  }
+  CHECK(sum / 45000 == Approx(0).margin(0.002));
+  CHECK(std::sqrt(squares / 45000) == Approx(0.1).epsilon(0.02));
+  FillInitialRow(3, 4, 4999, 0.1f, 9, again.data());
+  CHECK(again == row);
+  FillInitialRow(3, 4, 4999, 0.1f, 4, shorter.data());
+  CHECK(std::equal(shorter.begin(), shorter.end(), row.begin()));
+  TensorSpec tensor;
+  tensor.set_name("w");
+  tensor.add_shape(10);
+  tensor.add_shape(14);
+  tensor.set_init(TensorSpec::GLOROT_UNIFORM);
+  std::vector<float> whole(140), part(40);
+  FillInitialBlock(3, tensor, 0, 140, whole.data());
+  FillInitialBlock(3, tensor, 100, 40, part.data());
+  CHECK(std::equal(part.begin(), part.end(), whole.begin() + 100));
+  for (float value : whole) CHECK(std::abs(value) <= 0.5f);  // sqrt(6 / 24)
+  CHECK(*std::max_element(whole.begin(), whole.end()) > 0.4f);
+  tensor.set_init(TensorSpec::ONE);
+  FillInitialBlock(3, tensor, 0, 40, part.data());
+  CHECK(part == std::vector<float>(40, 1));
+}
+
+TEST_CASE("DoneSet: prefix swallows extras", "[store][unit]") {
+  DoneSet done;
+  for (uint64_t number : {3, 1, 5, 0, 1}) done.Add(number);
+  CHECK(done.prefix() == 2);
+  CHECK(done.extra() == std::vector<uint64_t>{3, 5});
+  done.Add(2);
+  CHECK(done.prefix() == 4);
+  CHECK(done.Contains(5));
+  CHECK_FALSE(done.Contains(4));
+}
+
+}  // namespace
+}  // namespace shoal
