@@ -21,8 +21,9 @@ constexpr uint64_t kIdStream = 0x49445320;      // "IDS "
 constexpr double kBias = -1.2;
 constexpr double kLinearVariance = 1.6;   // of the sum over all categories
 constexpr double kIntegerVariance = 0.6;  // of the sum over all integers
-constexpr double kFactorScale = 0.5;
-constexpr double kHeadRanks = 64;  // ids beyond weigh ever less
+constexpr double kFactorScale = 0.45;
+constexpr double kFlatHead = 0;    // Zipf and Mandelbrot's law: larger flattens the head
+constexpr double kHeadRanks = 16;  // ids beyond weigh ever less
 
 double Shrink(uint64_t rank) { return 1 / (1 + static_cast<double>(rank) / kHeadRanks); }
 
@@ -34,7 +35,7 @@ Teacher::Teacher(const SyntheticFormat& options)
       categories_(options.categories() != 0 ? options.categories() : 26),  // 0 is proto's "not set" for both
       ids_(options.ids_per_category() != 0 ? std::max<uint64_t>(options.ids_per_category(), 2) : 1000),
       interacting_(options.interactions() ? std::min(categories_, kInteracting) : 0),
-      tail_(1 - 1 / std::sqrt(static_cast<double>(ids_) + 1)) {
+      tail_(1 - (1 + kFlatHead) / (static_cast<double>(ids_) + 1 + kFlatHead)) {
   Random columns({seed_, kColumnStream});
   const double integer_scale = std::sqrt(kIntegerVariance / std::max(integers_, 1u));
   for (uint32_t i = 0; i < integers_; ++i) {
@@ -110,9 +111,9 @@ void Teacher::MakeRow(uint64_t row, SyntheticRow* out) const {
       out->ranks[c] = SyntheticRow::kMissing;
       continue;
     }
-    // The share of ids beyond rank r falls with r^-1/2 (exponent 1.5, as clicks have), whose inverse needs no pow().
-    const double x = 1 - random.Uniform() * tail_;
-    out->ranks[c] = std::min(static_cast<uint64_t>(1 / (x * x)) - 1, ids_ - 1);
+    // The share of occurrences beyond rank r falls with 1 / (r + kFlatHead), whose inverse needs no pow().
+    const double x = (1 + kFlatHead) / (1 - random.Uniform() * tail_) - kFlatHead;
+    out->ranks[c] = std::min(static_cast<uint64_t>(x) - 1, ids_ - 1);
   }
   out->probability = 1 / (1 + std::exp(-Logit(*out)));
   out->label = random.Uniform() < out->probability;

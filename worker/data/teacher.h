@@ -26,7 +26,7 @@ struct SyntheticRow {
 class Teacher {
  public:
   static constexpr uint32_t kRank = 4;
-  static constexpr uint32_t kInteracting = 6;
+  static constexpr uint32_t kInteracting = 4;
 
   explicit Teacher(const SyntheticFormat& options);
 
@@ -50,7 +50,7 @@ class Teacher {
   const uint32_t categories_;
   const uint64_t ids_;
   const uint32_t interacting_;           // 0 without interactions
-  const double tail_;                    // 1 - (ids + 1)^-1/2: what the inverse of the power law needs
+  const double tail_;                    // share of the unbounded power law that `ids_` ranks cover
   std::vector<double> missing_integer_;  // per column: probability
   std::vector<double> missing_category_;
   std::vector<double> mu_, sigma_;      // of the integers' logarithms
