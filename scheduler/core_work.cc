@@ -53,7 +53,7 @@ void SchedulerCore::NextWork(const NextWorkRequest& request, Done<NextWorkReply>
   if (thread.carried == 0 && request.wait_ms() > 0) return;
   NextWorkReply wait;
   const ActiveJob* const job = FindJob(thread.carried_job);
-  if (job != nullptr) wait.set_share(job->Share());
+  if (job != nullptr) wait.set_share(job->AskBelow());
   Answer<NextWorkReply>(std::move(thread.parked->done), std::move(wait));
   thread.parked.reset();
 }
@@ -63,9 +63,11 @@ void SchedulerCore::HandIn(const Process& process, ThreadId id, const NextWorkRe
     ActiveJob* const job = FindJob(request.completed().job());
     if (job != nullptr) job->Complete(process, id, request.completed());
   }
-  // What it neither hands in nor carries it does not have: the reply that leased it was lost for good.
+  // What it neither hands in nor carries it does not have: the reply that leased it was lost for good. A bsp thread may
+  // have several finished leases to hand in, one with each question.
   for (ActiveJob* job : active_) {
-    if (request.carried() == 0 || job->id() != request.carried_job()) job->ReturnAllOf(id);
+    const bool more_to_hand_in = job->bsp() && request.has_completed();
+    if (request.carried() == 0 ? !more_to_hand_in : job->id() != request.carried_job()) job->ReturnAllOf(id);
   }
 }
 

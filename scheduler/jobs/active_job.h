@@ -53,7 +53,9 @@ class ActiveJob {
   // Takes back what the thread says it does not hold.
   void ReturnAllOf(ThreadId thread);
   void LeaveLiveSet(ThreadId thread);
-  uint32_t Share() const;  // bsp: logical lanes that a thread should carry
+  // bsp: a thread asks for more while it carries fewer logical lanes than this: all of them. What it gets is bounded by
+  // its share of the moment; one that asked only below a share told earlier would not learn that others have died.
+  uint32_t AskBelow() const { return rounds_ == nullptr ? 0 : rounds_->lanes(); }
 
   // --- Views (active_job_status.cc) ---
   uint64_t id() const { return stored_.id(); }
@@ -141,6 +143,7 @@ class ActiveJob {
   void PeriodicFailed(const std::string& why);
 
   NextWorkReply MakeGrant(const LeasedWork& work, bool eval, ThreadId thread);
+  uint32_t Share() const;  // bsp: logical lanes that a thread should carry now
   bool AcceptFingerprint(const Process& process);
   void LiveSetChanged();
 

@@ -70,7 +70,7 @@ NextWorkReply ActiveJob::MakeGrant(const LeasedWork& work, bool eval, ThreadId t
   grant->set_clock(live_.lanes().at(lane).clock);
   grant->set_logical_lane(work.logical_lane);
   grant->set_first_round(work.first_round);
-  reply.set_share(Share());
+  reply.set_share(AskBelow());
   return reply;
 }
 
