@@ -13,7 +13,6 @@ namespace shoal::internal {
 }
 }  // namespace shoal::internal
 
-#define SHOAL_CHECK(condition) \
-  ((condition) ? (void)0 : ::shoal::internal::CheckFailed(__FILE__, __LINE__, #condition))
+#define SHOAL_CHECK(condition) ((condition) ? (void)0 : ::shoal::internal::CheckFailed(__FILE__, __LINE__, #condition))
 
 #endif  // SHOAL_BASE_CHECK_H_

@@ -8,8 +8,8 @@ namespace {
 class SteadyClock : public Clock {
  public:
   absl::Duration Now() const override {
-    return absl::FromChrono(std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::steady_clock::now().time_since_epoch()));
+    return absl::FromChrono(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()));
   }
 };
 

@@ -48,15 +48,15 @@ double ExactAuc(std::vector<std::pair<float, bool>> scored);
 // Sums from which every reported metric follows. Not thread-safe.
 struct MetricSums {
   uint64_t examples = 0;
-  double loss = 0;             // sum of the model's loss
-  double label = 0;            // binary, regression: sum of labels
-  double prediction = 0;       // binary, regression: sum of predictions
-  double squared_error = 0;    // regression
-  uint64_t correct = 0;        // binary: prediction >= .5 equals label; class: arg max equals label
-  uint64_t classified = 0;     // examples that `correct` is about
-  double precision_at[3] = {0, 0, 0};  // multi-label: sums of precision at 1, 3, 5
-  uint64_t ranked = 0;         // examples that precision_at is about
-  AucHistogram auc;            // binary only
+  double loss = 0;                             // sum of the model's loss
+  double label = 0;                            // binary, regression: sum of labels
+  double prediction = 0;                       // binary, regression: sum of predictions
+  double squared_error = 0;                    // regression
+  uint64_t correct = 0;                        // binary: prediction >= .5 equals label; class: arg max equals label
+  uint64_t classified = 0;                     // examples that `correct` is about
+  double precision_at[3] = {0, 0, 0};          // multi-label: sums of precision at 1, 3, 5
+  uint64_t ranked = 0;                         // examples that precision_at is about
+  AucHistogram auc;                            // binary only
   std::vector<std::pair<float, bool>> scored;  // binary, only when exact AUC was asked for
 
   void Merge(const MetricSums& other);

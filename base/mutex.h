@@ -51,8 +51,8 @@ class CondVar {
   bool WaitFor(Mutex* mu, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
     // wait_until on system_clock would follow a wall clock that jumps; steady_clock does not.
-    const bool signalled = cv_.wait_until(lock, std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout)) ==
-                           std::cv_status::no_timeout;
+    const bool signalled = cv_.wait_until(lock, std::chrono::steady_clock::now() +
+                                                    absl::ToChronoNanoseconds(timeout)) == std::cv_status::no_timeout;
     lock.release();
     return signalled;
   }

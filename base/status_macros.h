@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define SHOAL_RETURN_IF_ERROR(expr)              \
-  do {                                           \
-    ::absl::Status shoal_status_ = (expr);       \
+#define SHOAL_RETURN_IF_ERROR(expr)                \
+  do {                                             \
+    ::absl::Status shoal_status_ = (expr);         \
     if (!shoal_status_.ok()) return shoal_status_; \
   } while (false)
 

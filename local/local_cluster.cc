@@ -91,7 +91,8 @@ absl::Status LocalCluster::Impl::AddWorker() {
       hook(index, thread, batches);
     };
   }
-  worker_options.connect = [this, index](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
+  worker_options.connect = [this,
+                            index](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
     auto found = by_address_.find(address.address());
     if (found == by_address_.end()) {
       return absl::NotFoundError(absl::StrCat("no server at ", address.address(), " in this process"));

@@ -18,7 +18,7 @@ namespace shoal {
 struct LocalClusterOptions {
   int servers = 1;
   int workers = 1;
-  uint32_t threads = 1;                       // lanes per worker
+  uint32_t threads = 1;  // lanes per worker
   absl::Duration heartbeat = absl::Milliseconds(500);
   absl::Duration deadline = absl::Seconds(3);
   // Tests: wraps the connection of worker `worker` to a server (faults).

@@ -16,9 +16,7 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr uint32_t kStatusWaitMs = 500;
 constexpr auto kRetryNap = std::chrono::milliseconds(200);
 
-bool Unreachable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
+bool Unreachable(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 bool Ended(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
@@ -43,9 +41,8 @@ absl::StatusOr<JobStatus> RunJob(SchedulerClient* scheduler, const Job& job, con
   const uint64_t now = static_cast<uint64_t>(absl::ToInt64Nanoseconds(Clock::Steady().Now()));
   const uint64_t pid = static_cast<uint64_t>(getpid());
   request.set_request_id(absl::StrCat(job.name(), "-", absl::Hex(HashCoordinates({now, pid}))));
-  SHOAL_ASSIGN_OR_RETURN(SubmitReply reply, Reach(options.unreachable_limit, [&] {
-                           return scheduler->Submit(request, kCallTimeout);
-                         }));
+  SHOAL_ASSIGN_OR_RETURN(SubmitReply reply,
+                         Reach(options.unreachable_limit, [&] { return scheduler->Submit(request, kCallTimeout); }));
   return WaitForJob(scheduler, reply.job(), options);
 }
 
@@ -62,9 +59,8 @@ absl::StatusOr<JobStatus> WaitForJob(SchedulerClient* scheduler, uint64_t job, c
           Reach(options.unreachable_limit, [&] { return scheduler->Cancel(ref, kCallTimeout); }).status());
       cancelled = true;
     }
-    SHOAL_ASSIGN_OR_RETURN(JobStatus status, Reach(options.unreachable_limit, [&] {
-                             return scheduler->GetJob(request, kCallTimeout);
-                           }));
+    SHOAL_ASSIGN_OR_RETURN(JobStatus status,
+                           Reach(options.unreachable_limit, [&] { return scheduler->GetJob(request, kCallTimeout); }));
     request.set_known_version(status.version());
     if (options.on_status) options.on_status(status);
     if (Ended(status.state())) return status;

@@ -15,9 +15,7 @@ constexpr uint32_t kWatchWaitMs = 1000;
 constexpr absl::Duration kRetryNap = absl::Milliseconds(200);
 constexpr absl::Duration kTickEvery = absl::Milliseconds(100);
 
-bool Unreachable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
+bool Unreachable(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 }  // namespace
 

@@ -104,8 +104,9 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
       if (!manifest.ParseFromString(task.checkpoint().manifest())) {
         return absl::InvalidArgumentError("checkpoint.manifest: cannot be parsed");
       }
-      SHOAL_ASSIGN_OR_RETURN(*result->mutable_path(), CommitCheckpoint(task.checkpoint().dir(), task.checkpoint().name(),
-                                                                       manifest, task.checkpoint().keep()));
+      SHOAL_ASSIGN_OR_RETURN(
+          *result->mutable_path(),
+          CommitCheckpoint(task.checkpoint().dir(), task.checkpoint().name(), manifest, task.checkpoint().keep()));
       return absl::OkStatus();
     }
     case Task::DIGEST: {

@@ -15,7 +15,7 @@ namespace shoal {
 // Floats [offset, offset + size) of one tensor, in row-major order.
 struct DenseBlock {
   uint32_t tensor = 0;
-  uint64_t index = 0;     // of the block in its tensor
+  uint64_t index = 0;  // of the block in its tensor
   uint64_t offset = 0;
   uint64_t size = 0;
   uint64_t row_size = 0;  // rows for row-wise optimizers: the tensor's last extent, or less in the tail of a cut row
@@ -42,8 +42,8 @@ class DenseLayout {
 
  private:
   std::vector<DenseBlock> blocks_;
-  std::vector<uint32_t> begin_;        // partitions + 1
-  std::vector<uint64_t> floats_;       // partitions
+  std::vector<uint32_t> begin_;   // partitions + 1
+  std::vector<uint64_t> floats_;  // partitions
   std::vector<uint64_t> tensor_sizes_;
 };
 

@@ -27,7 +27,11 @@ BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wak
   occurrences_.resize(groups);
   tables_of_group_.resize(groups);
   const size_t tables = model.group_of_table().size();
-  for (uint32_t t = 0; t < tables; ++t) tables_of_group_[model.group_of_table()[t]].push_back(t);
+  dims_of_group_.resize(groups);
+  for (uint32_t t = 0; t < tables; ++t) {
+    tables_of_group_[model.group_of_table()[t]].push_back(t);
+    dims_of_group_[model.group_of_table()[t]].push_back(model.spec().tables(static_cast<int>(t)).dim());
+  }
   rows_.resize(tables);
   row_gradients_.resize(tables);
   args_.rows.resize(tables);
@@ -53,7 +57,8 @@ void BatchStep::ForEachRange(size_t server, uint32_t group, Visit visit) const {
 void BatchStep::SizeBuffers() {
   const ModelGraph& model = context_->model();
   for (size_t t = 0; t < rows_.size(); ++t) {
-    const size_t floats = groups_[model.group_of_table()[t]].keys.size() * model.spec().tables(static_cast<int>(t)).dim();
+    const size_t floats =
+        groups_[model.group_of_table()[t]].keys.size() * model.spec().tables(static_cast<int>(t)).dim();
     if (rows_[t].size() < floats) {
       rows_[t].resize(floats);
       row_gradients_[t].resize(floats);
@@ -84,6 +89,7 @@ void BatchStep::BuildGroup(size_t server, uint32_t group) {
   }
   pull.counts = counts;
   pull.tables = tables_of_group_[group];
+  pull.dims = dims_of_group_[group];
 }
 
 void BatchStep::SetPullDestinations(size_t server) {
@@ -107,6 +113,7 @@ void BatchStep::SetPullDestinations(size_t server) {
   for (uint32_t partition : routes_->servers[server].partitions) dense += context_->layout().FloatsOf(partition);
   call.dense.resize(dense);
   call.pull_reply.dense = call.dense.data();
+  call.pull_reply.dense_floats = dense;
 }
 
 void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequest& prototype) {
@@ -168,7 +175,8 @@ bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
 
 absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
   const absl::Status status = RepeatCalls(
-      &pulls_, routes_->servers.size(), policy_, [this](size_t s) { IssuePull(s); }, /*parked_is_fine=*/true, &retries_);
+      &pulls_, routes_->servers.size(), policy_, [this](size_t s) { IssuePull(s); }, /*parked_is_fine=*/true,
+      &retries_);
   pull_counts_ = {};
   pull_counts_.retries = std::exchange(retries_, 0);
   SHOAL_RETURN_IF_ERROR(status);
@@ -241,6 +249,7 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     push.keys = call.pull.groups[g].keys;
     push.counts = call.pull.groups[g].counts;
     push.tables = tables_of_group_[g];
+    push.dims = dims_of_group_[g];
     push.gradients.clear();
     for (uint32_t t : tables_of_group_[g]) {
       if (single()) {

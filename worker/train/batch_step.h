@@ -18,9 +18,9 @@ namespace shoal {
 
 // What became of a push as a whole.
 enum class PushVerdict {
-  kDone,     // every partition accepted it or had it already
-  kReopen,   // a partition is elsewhere or at another watermark: open the split again and go on from there
-  kFenced,   // another lane has the split: drop it
+  kDone,    // every partition accepted it or had it already
+  kReopen,  // a partition is elsewhere or at another watermark: open the split again and go on from there
+  kFenced,  // another lane has the split: drop it
 };
 
 // Answers seen by a lane, added up.
@@ -49,8 +49,8 @@ class BatchStep {
   // Forward and backward (training) or forward only. The result is valid until the next call.
   absl::StatusOr<StepResult> Compute(bool training, ModelWorkspace* workspace);
 
-  // Starts one push per server with the gradients of Compute. Set in *prototype: header.lane, pass, split, lease, begin,
-  // end, end_of_split, examples, logical_lane, round.
+  // Starts one push per server with the gradients of Compute. Set in *prototype: header.lane, pass, split, lease,
+  // begin, end, end_of_split, examples, logical_lane, round.
   void StartPush(const PushRequest& prototype);
   // Waits for the answers, repeating what got lost.
   absl::StatusOr<PushVerdict> AwaitPush(AnswerCounts* counts);
@@ -99,14 +99,14 @@ class BatchStep {
   const RetryPolicy policy_;
   const uint32_t partitions_;
   const bool count_occurrences_;
-  std::vector<std::vector<uint32_t>> tables_of_group_;
+  std::vector<std::vector<uint32_t>> tables_of_group_, dims_of_group_;
 
   Batch batch_;
-  std::vector<Router> routers_;                       // by group
+  std::vector<Router> routers_;  // by group
   std::vector<KeyGroup> groups_;
-  std::vector<std::vector<uint32_t>> occurrences_;   // by group, by key
-  std::vector<std::vector<float>> rows_, row_gradients_;         // by table
-  std::vector<std::vector<float>> tensors_, tensor_gradients_;   // by tensor
+  std::vector<std::vector<uint32_t>> occurrences_;              // by group, by key
+  std::vector<std::vector<float>> rows_, row_gradients_;        // by table
+  std::vector<std::vector<float>> tensors_, tensor_gradients_;  // by tensor
   StepArgs args_;
 
   std::shared_ptr<const RouteMap> routes_;

@@ -88,11 +88,12 @@ void BspLane::Exchange(bool may_wait) {
     completed_.pop_front();
     lane_.host_.Flush();
   }
-  const bool idle = carried_.empty() && completed_.empty() && may_wait;
+  // Work that waits to be handed in is still this thread's: a lease that is neither would be given to others.
+  const uint32_t carried = static_cast<uint32_t>(carried_.size() + completed_.size());
+  const bool idle = carried == 0 && may_wait;
   last_asked_ = lane_.host_.options().clock->Now();
   absl::StatusOr<NextWorkReply> reply =
-      lane_.Ask(has_completed ? &completed : nullptr, static_cast<uint32_t>(carried_.size()), context_.job(),
-                idle ? kWorkWaitMs : 0);
+      lane_.Ask(has_completed ? &completed : nullptr, carried, context_.job(), idle ? kWorkWaitMs : 0);
   if (!reply.ok()) {
     ended_ = true;
     return;
@@ -293,7 +294,8 @@ void BspLane::HandIn(const Carried& carried, bool finished, const absl::Status& 
   work.set_clock(lane_.clock_);
   work.set_next_round(carried.round);
   if (!status.ok() && !SplitCanGoElsewhere(status)) {
-    work.set_error(absl::StrCat(lane_.Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", status.message()));
+    work.set_error(
+        absl::StrCat(lane_.Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", status.message()));
   }
   completed_.push_back(std::move(work));
 }
@@ -309,7 +311,7 @@ void BspLane::ReturnAll() {
     CompletedWork completed = std::move(completed_.front());
     completed_.pop_front();
     // The answer may be new work: it is dropped here, and freed when the worker leaves.
-    if (!lane_.Ask(&completed, 0, context_.job(), 0).ok()) return;
+    if (!lane_.Ask(&completed, static_cast<uint32_t>(completed_.size()), context_.job(), 0).ok()) return;
   }
 }
 

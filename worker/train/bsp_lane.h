@@ -11,13 +11,13 @@
 
 namespace shoal {
 
-// Runs one batch of each carried logical lane per round. Pulls of all of them are in flight together, because a round is
-// applied only when every logical lane has marked it, those carried by this thread included. Not thread-safe.
+// Runs one batch of each carried logical lane per round. Pulls of all of them are in flight together, because a round
+// is applied only when every logical lane has marked it, those carried by this thread included. Not thread-safe.
 class BspLane {
  public:
   BspLane(Lane* lane, JobContext* context) : lane_(*lane), context_(*context) {}
-  // From the first grant until nothing is carried any more. Returns an answer of the scheduler that is about other work,
-  // if it came to that.
+  // From the first grant until nothing is carried any more. Returns an answer of the scheduler that is about other
+  // work, if it came to that.
   absl::optional<NextWorkReply> Run(const NextWorkReply& first);
 
  private:
@@ -27,9 +27,9 @@ class BspLane {
     std::unique_ptr<SplitReader> reader;
     std::unique_ptr<BatchStep> step;
     ComputedBatch computed;
-    uint64_t position = 0;   // next record
-    uint64_t round = 0;      // of the next batch
-    bool has_mark = false;   // round - 1 is acknowledged by all servers and not marked yet
+    uint64_t position = 0;  // next record
+    uint64_t round = 0;     // of the next batch
+    bool has_mark = false;  // round - 1 is acknowledged by all servers and not marked yet
     bool pulling = false;
     uint64_t counted = 0;
   };

@@ -36,8 +36,8 @@ class Wakeup {
   uint64_t events_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Thread-safe towards the calls' callbacks; used by one lane. Must outlive its calls: the destructor waits for them, and
-// each ends by its own deadline.
+// Thread-safe towards the calls' callbacks; used by one lane. Must outlive its calls: the destructor waits for them,
+// and each ends by its own deadline.
 class CallSet {
  public:
   // `wakeup` may be null.

@@ -23,9 +23,7 @@ bool SplitCanGoElsewhere(const absl::Status& status) {
          absl::IsNotFound(status);
 }
 
-std::string Lane::Who() const {
-  return absl::StrCat("worker ", host_.options().name, ", thread ", thread_);
-}
+std::string Lane::Who() const { return absl::StrCat("worker ", host_.options().name, ", thread ", thread_); }
 
 void Lane::Run() {
   CompletedWork completed;
@@ -143,8 +141,8 @@ void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work
     }
     if (!end.ok()) {
       if (!SplitCanGoElsewhere(end.status())) {
-        work->set_error(absl::StrCat(Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ",
-                                     end.status().message()));
+        work->set_error(
+            absl::StrCat(Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", end.status().message()));
       }
       return;
     }
@@ -231,8 +229,8 @@ absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReade
   if (batch->bad.empty() || grant.pass() != 0 || position < counted) return absl::OkStatus();
   host_.progress().AddBadRecords(context->job(), batch->bad);
   if (context->config().data().max_bad_records() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(batch->bad.front().message, " (data.max_bad_records is 0: raise it to skip and count such records)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        batch->bad.front().message, " (data.max_bad_records is 0: raise it to skip and count such records)"));
   }
   return absl::OkStatus();
 }

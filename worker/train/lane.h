@@ -56,7 +56,7 @@ struct ComputedBatch {
   double loss_sum = 0;
   uint64_t own_pushes_at_pull = 0;
   uint64_t own_pushes_at_push = 0;
-  uint64_t batch = 0;    // its index in the lane: c
+  uint64_t batch = 0;  // its index in the lane: c
 };
 
 // Runs on one thread of its own. Not thread-safe.
@@ -80,14 +80,13 @@ class Lane {
     kDrop,    // fenced or stopping: somebody else goes on
   };
   // Trains from where `opened` says. *counted: records of the split whose metrics are counted.
-  absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context,
-                                     std::shared_ptr<const RouteMap> routes, const OpenedSplit& opened,
-                                     uint64_t* counted, CompletedWork* work);
+  absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context, std::shared_ptr<const RouteMap> routes,
+                                     const OpenedSplit& opened, uint64_t* counted, CompletedWork* work);
   // Waits for a push and, when it is done, counts the batch.
   absl::StatusOr<SplitEnd> FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
                                       const ComputedBatch& computed, uint64_t* counted, CompletedWork* work);
-  void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step,
-                 ComputedBatch* computed, uint64_t batch);
+  void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step, ComputedBatch* computed,
+                 uint64_t batch);
   void StartPush(const Grant& grant, BatchStep* step);
   absl::Status RunEval(const Grant& grant, JobContext* context, CompletedWork* work);
   absl::StatusOr<OpenedSplit> Open(const Grant& grant, JobContext* context, const RouteMap& routes);
@@ -109,9 +108,9 @@ class Lane {
   LaneHost& host_;
   const uint32_t thread_;
   uint64_t sequence_ = 0;
-  uint64_t clock_ = 0;        // batches finished by lane_
-  uint64_t lane_ = 0;         // id in the live set of the job below
-  uint64_t own_pushes_ = 0;   // started so far
+  uint64_t clock_ = 0;       // batches finished by lane_
+  uint64_t lane_ = 0;        // id in the live set of the job below
+  uint64_t own_pushes_ = 0;  // started so far
   // Buffers of the job last worked on; steps_ end before the context that they use.
   std::shared_ptr<JobContext> context_;
   std::unique_ptr<ModelWorkspace> workspace_;

@@ -34,8 +34,7 @@ void Lane::StartPush(const Grant& grant, BatchStep* step) {
 }
 
 absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
-                                                const ComputedBatch& computed, uint64_t* counted,
-                                                CompletedWork* work) {
+                                                const ComputedBatch& computed, uint64_t* counted, CompletedWork* work) {
   AnswerCounts counts;
   absl::StatusOr<PushVerdict> verdict = step->AwaitPush(&counts);
   host_.progress().AddAnswers(context->job(), counts);
@@ -63,7 +62,8 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
   ComputedBatch computed[2];
   size_t current = 0;
   BatchStep* pushing = nullptr;  // the step whose push is not acknowledged yet: the other one
-  SHOAL_RETURN_IF_ERROR(ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &steps_[0]->batch()));
+  SHOAL_RETURN_IF_ERROR(
+      ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &steps_[0]->batch()));
   StartPull(grant, routes, steps_[0].get(), &computed[0], clock_);
   for (;; current = 1 - current) {
     BatchStep& step = *steps_[current];
@@ -84,7 +84,8 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
     position = step.batch().end;
     const bool last = step.batch().end_of_split;
     if (!last) {
-      SHOAL_RETURN_IF_ERROR(ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &other.batch()));
+      SHOAL_RETURN_IF_ERROR(
+          ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &other.batch()));
       if (ahead) StartPull(grant, routes, &other, &computed[1 - current], clock_ + 1);
     }
     SHOAL_RETURN_IF_ERROR(Compute(&step, &computed[current]));

@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kMaxErrors = 10;         // kept between two heartbeats; more say nothing new
+constexpr size_t kMaxErrors = 10;  // kept between two heartbeats; more say nothing new
 constexpr int kMaxBadRecordSamples = 10;
 
 void AddHistogram(const HistogramProto& from, HistogramProto* to) {

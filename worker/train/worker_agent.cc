@@ -77,9 +77,9 @@ class WorkerAgent::Impl : public LaneHost {
     const absl::Status left = member_.Leave(std::max(end - options_.clock->Now(), absl::Seconds(1)));
     Kill();
     if (!drained) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("lanes still ran after the grace period of ", absl::FormatDuration(grace),
-                       "; their splits are trained again by others"));
+      return absl::DeadlineExceededError(absl::StrCat("lanes still ran after the grace period of ",
+                                                      absl::FormatDuration(grace),
+                                                      "; their splits are trained again by others"));
     }
     return left;
   }
@@ -158,41 +158,43 @@ void WorkerAgent::Impl::TakeView(const ClusterView& view) {
   }
   for (const auto& [context, job] : updates) {
     const absl::Status status = context->UpdateView(job);
-    if (!status.ok()) progress_.AddError(job.job(), job.run(), absl::StrCat("worker ", options_.name, ": ", status.message()));
+    if (!status.ok())
+      progress_.AddError(job.job(), job.run(), absl::StrCat("worker ", options_.name, ": ", status.message()));
   }
   MutexLock lock(&mu_);
   changed_.SignalAll();
 }
 
 absl::StatusOr<std::shared_ptr<JobContext>> WorkerAgent::Impl::Context(uint64_t job) {
-  for (;;) {
-    {
-      MutexLock lock(&mu_);
+  const absl::Duration end = options_.clock->Now() + kCallTimeout;
+  {
+    MutexLock lock(&mu_);
+    for (;;) {
       auto found = contexts_.find(job);
       if (found != contexts_.end()) return found->second;
       if (killed()) return absl::CancelledError("the worker is stopping");
-      if (being_made_.count(job) > 0 || views_.count(job) == 0) {
-        // Another lane is making it, or the grant overtook the view.
-        changed_.WaitFor(&mu_, kContextWait);
-        if (views_.count(job) == 0 && being_made_.count(job) == 0) {
-          return absl::UnavailableError(absl::StrCat("job ", job, " is not in the view of this worker yet"));
-        }
-        continue;
+      // Being made: by another lane. Without a map: the grant overtook the view.
+      const bool being_made = being_made_.count(job) > 0;
+      auto view = views_.find(job);
+      if (!being_made && view != views_.end() && view->second.owner_size() > 0) break;
+      if (!being_made && options_.clock->Now() >= end) {
+        return absl::UnavailableError(absl::StrCat("the view of this worker has no map of job ", job));
       }
-      being_made_.insert(job);
+      changed_.WaitFor(&mu_, kContextWait);
     }
-    absl::StatusOr<std::shared_ptr<JobContext>> context = MakeContext(job);
-    MutexLock lock(&mu_);
-    being_made_.erase(job);
-    changed_.SignalAll();
-    if (!context.ok()) return context.status();
-    auto view = views_.find(job);
-    if (view == views_.end()) return absl::CancelledError("the job has ended");
-    // A newer map may have come while the context was made.
-    SHOAL_RETURN_IF_ERROR((*context)->UpdateView(view->second));
-    contexts_[job] = *context;
-    return *context;
+    being_made_.insert(job);
   }
+  absl::StatusOr<std::shared_ptr<JobContext>> context = MakeContext(job);
+  MutexLock lock(&mu_);
+  being_made_.erase(job);
+  changed_.SignalAll();
+  if (!context.ok()) return context.status();
+  auto view = views_.find(job);
+  if (view == views_.end()) return absl::CancelledError("the job has ended");
+  // A newer map may have come while the context was made.
+  SHOAL_RETURN_IF_ERROR((*context)->UpdateView(view->second));
+  contexts_[job] = *context;
+  return *context;
 }
 
 absl::StatusOr<std::shared_ptr<JobContext>> WorkerAgent::Impl::MakeContext(uint64_t job) {

@@ -17,8 +17,8 @@
 namespace shoal {
 
 struct WorkerOptions {
-  std::string name;          // empty: the scheduler makes one up
-  uint32_t threads = 1;      // lanes
+  std::string name;      // empty: the scheduler makes one up
+  uint32_t threads = 1;  // lanes
   SchedulerClient* scheduler = nullptr;
   // Connects to a server of a job's map. Called once per server and job.
   std::function<absl::StatusOr<std::unique_ptr<ParameterClient>>(const ServerAddress&)> connect;
@@ -27,8 +27,8 @@ struct WorkerOptions {
   absl::Duration request_timeout = absl::Seconds(10);
   // How long a lane goes on retrying before it gives its split back.
   absl::Duration retry_limit = absl::Seconds(30);
-  // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses a
-  // network; costs one batch of staleness.
+  // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses
+  // a network; costs one batch of staleness.
   bool pull_ahead = true;
   // Tests: called by a lane before each batch; may block, to stop a lane.
   std::function<void(uint32_t thread, uint64_t batches_finished)> before_batch;

@@ -1,0 +1,233 @@
+// Clusters in one process behind a bad network and with lanes that stop, die and come back: the counting job stays
+// exact.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "local/local_cluster.h"
+#include "local/run_job.h"
+#include "tests/testing/counting.h"
+#include "tests/testing/faulty_parameter_client.h"
+#include "tests/testing/forwarding_parameter_client.h"
+#include "tests/testing/test_jobs.h"
+
+namespace shoal {
+namespace {
+
+uint64_t Seed() {
+  const char* text = std::getenv("SHOAL_TEST_SEED");
+  const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  std::cout << "seed " << seed << " (SHOAL_TEST_SEED)\n";
+  return seed;
+}
+
+void RequireExact(const Job& job, const absl::StatusOr<JobStatus>& status) {
+  INFO(status.status().ToString());
+  REQUIRE(status.ok());
+  INFO(Describe(*status));
+  REQUIRE(status->state() == SUCCEEDED);
+  absl::StatusOr<Counts> expected = ExpectedCounts(job);
+  absl::StatusOr<Counts> actual = CheckpointCounts(job);
+  REQUIRE(expected.ok());
+  REQUIRE(actual.ok());
+  REQUIRE(CountsDifference(*expected, *actual) == "");
+}
+
+TEST_CASE("Faults: requests lost, replies lost, calls doubled, delayed and late leave the counting job exact",
+          "[cluster]") {
+  const std::string sync = GENERATE("asp", "{ssp: 2}", "{bsp: 4}");
+  const uint64_t seed = Seed();
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 20000, 2, sync);
+  auto counters = std::make_shared<FaultCounters>();
+  FaultRates rates;
+  rates.request_lost = rates.reply_lost = rates.doubled = rates.delayed = rates.late = 0.01;
+  LocalClusterOptions options;
+  options.servers = 2;
+  options.workers = 2;
+  options.threads = 2;
+  std::atomic<uint64_t> clients{0};
+  options.wrap = [&](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<FaultyParameterClient>(std::move(inner), FaultPlan::Uniform(seed + clients++, rates),
+                                                   counters);
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  RequireExact(job, status);
+  for (Fault fault : {Fault::kRequestLost, Fault::kReplyLost, Fault::kDoubled, Fault::kDelayed, Fault::kLate}) {
+    INFO("fault " << static_cast<int>(fault));
+    REQUIRE(counters->Of(fault) > 0);
+  }
+  REQUIRE(status->counters().duplicate() > 0);
+  REQUIRE(status->counters().retries() > 0);
+}
+
+// Answers some OpenSplits with a watermark that is off, as a reply that was overtaken would, and sends lanes to open
+// their split again half-way: they must recompute what the partitions ask for.
+class WrongWatermarkClient : public ForwardingParameterClient {
+ public:
+  using ForwardingParameterClient::ForwardingParameterClient;
+  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
+    ForwardingParameterClient::OpenSplit(request, timeout, reply, [this, reply, done](absl::Status status) {
+      if (status.ok() && reply->watermarks.size() == 1 && reply->watermarks[0] != kSplitDone) {
+        uint64_t& watermark = reply->watermarks[0];
+        if (watermark == 0 && fresh_++ % 2 == 0) watermark = 50;
+        if (watermark >= 100 && begun_++ % 2 == 0) watermark -= 50;
+      }
+      done(status);
+    });
+  }
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    ForwardingParameterClient::Push(request, timeout, reply, [this, request, reply, done](absl::Status status) {
+      if (!request->end_of_split && pushes_++ % 7 == 0) reply->outcome = RequestOutcome::kStaleMap;
+      done(status);
+    });
+  }
+
+ private:
+  std::atomic<uint64_t> fresh_{0}, begun_{0}, pushes_{0};
+};
+
+TEST_CASE("Faults: a lane with a wrong idea of the watermark is told MISALIGNED or OUT_OF_ORDER and recomputes",
+          "[cluster]") {
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 20000, 2, "asp");
+  LocalClusterOptions options;
+  options.workers = 2;
+  options.wrap = [](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<WrongWatermarkClient>(std::move(inner));
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  RequireExact(job, status);
+  REQUIRE(status->counters().out_of_order() > 0);
+  REQUIRE(status->counters().misaligned() > 0);
+}
+
+// Holds back one push until it is released, then reports what the server said to it.
+struct HeldPush {
+  std::atomic<bool> armed{true};
+  absl::Notification held, release, answered;
+  bool fenced = false;
+};
+
+class HoldingClient : public ForwardingParameterClient {
+ public:
+  HoldingClient(std::unique_ptr<ParameterClient> inner, HeldPush* hold)
+      : ForwardingParameterClient(std::move(inner)), hold_(*hold) {}
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    if (request->begin == 0 || !hold_.armed.exchange(false)) {
+      ForwardingParameterClient::Push(request, timeout, reply, std::move(done));
+      return;
+    }
+    hold_.held.Notify();
+    hold_.release.WaitForNotification();
+    ForwardingParameterClient::Push(request, timeout, reply, [this, reply, done](absl::Status status) {
+      hold_.fenced = status.ok() && reply->outcome == RequestOutcome::kFenced;
+      for (const PartitionAnswer& answer : reply->exceptions) hold_.fenced |= answer.outcome == PushOutcome::kFenced;
+      hold_.answered.Notify();
+      done(status);
+    });
+  }
+
+ private:
+  HeldPush& hold_;
+};
+
+TEST_CASE("Faults: the push of a zombie whose split was taken over is FENCED, and nothing is counted twice",
+          "[cluster]") {
+  const std::string sync = GENERATE("asp", "{ssp: 2}", "{bsp: 2}");
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 20000, 1, sync);
+  HeldPush hold;
+  LocalClusterOptions options;
+  options.servers = 1;
+  options.workers = 2;
+  options.heartbeat = absl::Milliseconds(50);
+  options.deadline = absl::Milliseconds(400);
+  options.wrap = [&](int worker, std::unique_ptr<ParameterClient> inner) -> std::unique_ptr<ParameterClient> {
+    if (worker != 0) return inner;
+    return std::make_unique<HoldingClient>(std::move(inner), &hold);
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  std::thread zombie([&] {
+    hold.held.WaitForNotification();
+    (*cluster)->KillWorker(0);  // heartbeats end; the lane hangs in its push
+  });
+  RunJobOptions run;
+  std::atomic<bool> released{false};
+  run.on_status = [&](const JobStatus& status) {
+    // Let go once the other worker has everything else done: the held split was taken over long since.
+    if (status.splits_done() == status.splits() && !released.exchange(true)) hold.release.Notify();
+  };
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, run);
+  if (!released.exchange(true)) hold.release.Notify();
+  zombie.join();
+  hold.answered.WaitForNotification();
+  RequireExact(job, status);
+  REQUIRE(hold.fenced);
+}
+
+TEST_CASE("Faults: with ssp nobody is more than s ahead of a stopped lane, and all go on once it is dead",
+          "[cluster]") {
+  constexpr uint64_t kStaleness = 3;
+  constexpr uint64_t kStopAt = 10;
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 40000, 1, "{ssp: 3}");
+  absl::Notification stopped, resume;
+  std::atomic<uint64_t> ahead{0};
+  std::atomic<bool> dead{false};
+  LocalClusterOptions options;
+  options.workers = 3;
+  options.heartbeat = absl::Milliseconds(50);
+  options.deadline = absl::Milliseconds(600);
+  options.before_batch = [&](int worker, uint32_t, uint64_t batches) {
+    if (worker == 0 && batches == kStopAt && !stopped.HasBeenNotified()) {
+      stopped.Notify();
+      resume.WaitForNotification();
+    }
+    if (worker != 0 && stopped.HasBeenNotified() && !dead) {
+      uint64_t seen = ahead;
+      while (batches > seen && !ahead.compare_exchange_weak(seen, batches)) {
+      }
+    }
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  std::thread killer([&] {
+    stopped.WaitForNotification();
+    // The others run into the bound: they stop asking for batches until the lane is declared dead.
+    const Clock& clock = Clock::Steady();
+    const absl::Duration end = clock.Now() + absl::Seconds(5);
+    while (ahead < kStopAt + kStaleness && clock.Now() < end) std::this_thread::yield();
+    dead = true;  // from here on the bound is off
+    (*cluster)->KillWorker(0);
+  });
+  std::thread releaser([&] {
+    stopped.WaitForNotification();
+    while (!dead) std::this_thread::yield();
+    resume.WaitForNotificationWithTimeout(absl::Seconds(2));
+    if (!resume.HasBeenNotified()) resume.Notify();
+  });
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  killer.join();
+  releaser.join();
+  RequireExact(job, status);
+  REQUIRE(ahead == kStopAt + kStaleness);
+  uint64_t largest = 0, batches = 0;
+  for (const auto& [staleness, count] : status->counters().clock_staleness().count()) {
+    largest = std::max(largest, staleness);
+    batches += count;
+  }
+  REQUIRE(batches > 300);
+  REQUIRE(largest == kStaleness);
+}
+
+}  // namespace
+}  // namespace shoal
