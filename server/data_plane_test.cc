@@ -142,6 +142,7 @@ TEST_CASE("Requests: what does not fit is refused by name, nothing is applied", 
   refused("groups[0].counts: sum 2", [&](PushRequest* r) { r->groups[0].counts = two; });
   refused("groups[0].tables: 9", [&](PushRequest* r) { r->groups[0].tables = no_table; });
   refused("groups[0].keys[0]", [&](PushRequest* r) { r->groups[0].keys = misplaced; });
+  refused("groups[0].dims[0]: 1, table t has 2", [&](PushRequest* r) { r->groups[0].dims = one; });
   refused("dense: 1 floats", [&](PushRequest* r) { r->dense = absl::MakeConstSpan(gradient).subspan(0, 1); });
   refused("split: 4", [&](PushRequest* r) { r->split = 4; });
   refused("pass: 2", [&](PushRequest* r) { r->pass = 2; });

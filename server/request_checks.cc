@@ -35,7 +35,7 @@ absl::Status CheckPartitions(const JobSchema& schema, absl::Span<const uint32_t>
 
 absl::Status CheckGroup(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
-                        absl::Span<const uint32_t> tables) {
+                        absl::Span<const uint32_t> tables, absl::Span<const uint32_t> dims) {
   if (counts.size() != partitions.size()) {
     return Bad(absl::StrCat("groups[", group, "].counts: ", counts.size(), " entries, must be as many as partitions, ",
                             partitions.size()));
@@ -48,6 +48,16 @@ absl::Status CheckGroup(const JobSchema& schema, absl::Span<const uint32_t> part
   for (uint32_t table : tables) {
     if (table < schema.tables.size()) continue;
     return Bad(absl::StrCat("groups[", group, "].tables: ", table, ", must be below ", schema.tables.size()));
+  }
+  // The sender's memory is as large as its own idea of a row: it must be ours before a row is touched.
+  if (!dims.empty() && dims.size() != tables.size()) {
+    return Bad(absl::StrCat("groups[", group, "].dims: ", dims.size(), " entries, must be 0 or as many as tables, ",
+                            tables.size()));
+  }
+  for (size_t t = 0; t < dims.size(); ++t) {
+    if (dims[t] == schema.tables[tables[t]].dim) continue;
+    return Bad(absl::StrCat("groups[", group, "].dims[", t, "]: ", dims[t], ", table ", schema.tables[tables[t]].name,
+                            " has ", schema.tables[tables[t]].dim));
   }
   return absl::OkStatus();
 }
@@ -69,7 +79,8 @@ absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& 
   PullSizes sizes;
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PullGroup& group = request.groups[g];
-    SHOAL_RETURN_IF_ERROR(CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables));
+    SHOAL_RETURN_IF_ERROR(
+        CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables, group.dims));
     sizes.rows.emplace_back();
     for (uint32_t table : group.tables) {
       uint64_t floats;
@@ -98,6 +109,9 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
         return Bad(absl::StrCat("reply.rows[", g, "][", t, "]: null, must hold ", sizes.rows[g][t], " floats"));
       }
     }
+  }
+  if (reply.dense_floats != 0 && reply.dense_floats < sizes.dense) {
+    return Bad(absl::StrCat("reply.dense_floats: ", reply.dense_floats, ", must be at least ", sizes.dense));
   }
   if (reply.dense == nullptr && sizes.dense != 0) {
     return Bad(absl::StrCat("reply.dense: null, must hold ", sizes.dense, " floats"));
@@ -133,7 +147,8 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
   SHOAL_RETURN_IF_ERROR(CheckPartitions(schema, request.partitions));
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PushGroup& group = request.groups[g];
-    SHOAL_RETURN_IF_ERROR(CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables));
+    SHOAL_RETURN_IF_ERROR(
+        CheckGroup(schema, request.partitions, g, group.keys, group.counts, group.tables, group.dims));
     if (group.gradients.size() != group.tables.size()) {
       return Bad(absl::StrCat("groups[", g, "].gradients: ", group.gradients.size(), " tables, must be ",
                               group.tables.size()));
