@@ -25,8 +25,8 @@ struct SyntheticRow {
 // a model cannot learn from few occurrences does not separate it from the teacher. Immutable, so thread-safe.
 class Teacher {
  public:
-  static constexpr uint32_t kRank = 4;
-  static constexpr uint32_t kInteracting = 4;
+  static constexpr uint32_t kRank = 2;
+  static constexpr uint32_t kInteracting = 6;
 
   explicit Teacher(const SyntheticFormat& options);
 
@@ -51,6 +51,7 @@ class Teacher {
   const uint64_t ids_;
   const uint32_t interacting_;           // 0 without interactions
   const double tail_;                    // share of the unbounded power law that `ids_` ranks cover
+  const double broad_tail_;              // the same for the law of the broad share
   std::vector<double> missing_integer_;  // per column: probability
   std::vector<double> missing_category_;
   std::vector<double> mu_, sigma_;      // of the integers' logarithms
