@@ -71,6 +71,7 @@ TEST_CASE("Scheduler: under any interleaving each split of each pass is done onc
           "[scheduler][unit]") {
   const uint64_t first = FirstSeed();
   std::cout << "seeds from " << first << "\n";
+  int ended_early = 0, leased_again = 0, audits_missed = 0;
   for (uint64_t seed = first; seed < first + 24; ++seed) {
     Random random({seed});
     SimCluster sim;
@@ -88,11 +89,14 @@ TEST_CASE("Scheduler: under any interleaving each split of each pass is done onc
       sim.parted = sim.parted && may_part;
     }
     sim.parted = false;
+    ended_early += sim.Status(id).state() == SUCCEEDED;
     sim.Add(WORKER, "last", 2);  // whatever happened, a calm fleet gets it done
     for (uint64_t job : {id, other}) {
       const JobStatus status = sim.RunJob(job);
       INFO("seed " << seed << ", " << sync << ": " << status.ShortDebugString() << "\n" << sim.LogText(job));
       REQUIRE(status.state() == SUCCEEDED);
+      leased_again += sim.LogText(job).find("given out again") != std::string::npos;
+      audits_missed += sim.LogText(job).find("audit: partitions miss") != std::string::npos;
       const uint64_t splits = sim.splits * (job == id ? 3 : 1);
       REQUIRE(status.splits_done() == splits);
       REQUIRE(status.examples() <= splits * SimCluster::kRecords);
@@ -102,6 +106,12 @@ TEST_CASE("Scheduler: under any interleaving each split of each pass is done onc
       }
     }
   }
+  // The storm was one: it ended jobs by itself, took leases away and lost finished splits.
+  std::cout << ended_early << " jobs ended in it, " << leased_again << " had leases taken away, " << audits_missed
+            << " had splits lost\n";
+  CHECK(ended_early > 0);
+  CHECK(leased_again > 5);
+  CHECK(audits_missed > 0);
 }
 
 TEST_CASE("Scheduler: calls from several threads at once", "[scheduler][unit]") {

@@ -86,6 +86,7 @@ TEST_CASE("Scheduler: a job lives from submit to success in every mode", "[sched
   CHECK(manifest.digests_size() == 1);
   CHECK(sim.View(*sim.Find("s0")).jobs_size() == 0);
   for (int s = 0; s < servers; ++s) CHECK(sim.processes[s]->done[Task::DROP_JOB] == 1);
+  CHECK(sim.RunJob(sim.Submit(job)).checkpoint() == "/ckpt/ckpt-00000002");  // the first one's is still there
 }
 
 TEST_CASE("Scheduler: a dead worker's split is leased again and its late word is ignored", "[scheduler][unit]") {

@@ -95,6 +95,8 @@ TaskResult SimCluster::DoTask(SimProcess* process, const Task& task) {
   if (task.kind() == Task::PLAN) {
     for (uint64_t s = 0; s < splits; ++s) result.mutable_plan()->mutable_train()->add_splits()->set_begin(s);
     for (uint64_t s = 0; s < eval_splits; ++s) result.mutable_plan()->mutable_eval()->add_splits()->set_begin(s);
+  } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
+    result.set_path(newest_checkpoint);
   } else if (task.kind() == Task::PREPARE_JOB) {
     JobRef ref;
     ref.set_job(task.job());
@@ -119,7 +121,8 @@ TaskResult SimCluster::DoTask(SimProcess* process, const Task& task) {
     for (uint32_t p : owned) part.add_partitions(p);
     result.set_part(part.SerializeAsString());
   } else if (task.kind() == Task::COMMIT_CHECKPOINT) {
-    result.set_path(absl::StrCat(task.checkpoint().dir(), "/", task.checkpoint().name()));
+    newest_checkpoint = absl::StrCat(task.checkpoint().dir(), "/", task.checkpoint().name());
+    result.set_path(newest_checkpoint);
   } else if (task.kind() == Task::DIGEST) {
     TableDigest* const digest = result.add_digests();
     digest->set_table("t");

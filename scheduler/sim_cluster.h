@@ -104,7 +104,8 @@ class SimCluster {
   std::vector<std::unique_ptr<SimProcess>> processes, killed;
   std::map<uint64_t, SimData> data;
   uint64_t splits = 6, eval_splits = 2;
-  bool parted = false;  // a split vanishes from a partition before the next report
+  std::string newest_checkpoint;  // in the one checkpoint directory that there is
+  bool parted = false;            // a split vanishes from a partition before the next report
 
  private:
   TaskResult DoTask(SimProcess* process, const Task& task);

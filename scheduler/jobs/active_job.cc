@@ -102,6 +102,8 @@ void ActiveJob::OnTaskResult(const Task& task, const Process& process, const Tas
     OnTaskFailed(task, group, process, result);
   } else if (task.kind() == Task::PLAN) {
     TakePlan(process, result);
+  } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
+    TakeCheckpointDir(result);
   } else if (task.kind() == Task::REPORT_DONE) {
     TakeDone(group, result);
   } else if (task.kind() == Task::WRITE_PART) {

@@ -132,6 +132,8 @@ class ActiveJob {
 
   // Checkpoints.
   void BeginCheckpoint();
+  // Numbers go on after those that the directory holds of earlier jobs: the newest is the one with the highest.
+  void TakeCheckpointDir(const TaskResult& result);
   void StartCycle(bool final);
   void WriteParts(bool cut_at_round);
   void TakePart(const Process& process, const TaskResult& result);

@@ -1,15 +1,19 @@
 // Periodic and final checkpoints: parts of all servers, then the manifest.
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "proto/job/job_file.h"
 #include "scheduler/jobs/active_job.h"
-#include "scheduler/jobs/job_digest.h"
 
 namespace shoal {
 namespace {
 
+constexpr char kNamePrefix[] = "ckpt-";
 constexpr uint32_t kManifestVersion = 1;
 constexpr uint32_t kDefaultKeep = 3;
 // bsp: rounds may pass faster than tasks travel. Each attempt names a cut four times further ahead.
@@ -50,9 +54,17 @@ void ActiveJob::StartCycle(bool final) {
   cycle_->sequence = stored_.checkpoint_sequence();
   CheckpointTask* const task = &cycle_->task;
   task->set_dir(job().checkpoint().dir());
-  task->set_name(absl::StrFormat("ckpt-%08d", cycle_->sequence));
+  task->set_name(absl::StrFormat("%s%08d", kNamePrefix, cycle_->sequence));
   task->set_final(final);
   task->set_keep(job().checkpoint().keep() > 0 ? job().checkpoint().keep() : kDefaultKeep);
+}
+
+void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
+  absl::string_view name = result.path();
+  name = name.substr(name.rfind('/') + 1);
+  uint64_t sequence = 0;
+  if (!absl::ConsumePrefix(&name, kNamePrefix) || !absl::SimpleAtoi(name, &sequence)) return;
+  stored_.set_checkpoint_sequence(std::max<uint64_t>(stored_.checkpoint_sequence(), sequence));
 }
 
 void ActiveJob::WriteParts(bool cut_at_round) {
@@ -98,7 +110,7 @@ std::string ActiveJob::SerializedManifest() const {
   Manifest manifest;
   manifest.set_format_version(kManifestVersion);
   *manifest.mutable_job() = job();
-  manifest.set_job_digest(DigestOfJob(job()));
+  manifest.set_job_digest(JobDigest(job()));
   *manifest.mutable_plan() = stored_.plan();
   for (const ServerAddress& server : stored_.servers()) {
     const auto part = cycle_->parts.find(server.process());
