@@ -64,7 +64,7 @@ bool TextSource::FindEnd(size_t* stop) {
 }
 
 absl::Status TextSource::Refill() {
-  std::memmove(buffer_.data(), buffer_.data() + cursor_, filled_ - cursor_);
+  if (filled_ > cursor_) std::memmove(buffer_.data(), buffer_.data() + cursor_, filled_ - cursor_);
   base_ += cursor_;
   filled_ -= cursor_;
   scan_ -= cursor_;
