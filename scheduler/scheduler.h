@@ -1,5 +1,5 @@
-// The core of the scheduler: membership, jobs, ledger, state, behind plain calls with proto messages. scheduler/rpc puts
-// it on the network, local/ calls it directly.
+// The core of the scheduler: membership, jobs, ledger, state, behind plain calls with proto messages. scheduler/rpc
+// puts it on the network, local/ calls it directly.
 #ifndef SHOAL_SCHEDULER_SCHEDULER_H_
 #define SHOAL_SCHEDULER_SCHEDULER_H_
 
@@ -15,11 +15,11 @@
 namespace shoal {
 
 struct SchedulerOptions {
-  std::string state_path;                       // SQLite file; empty: in memory only (`shoal train`)
+  std::string state_path;  // SQLite file; empty: in memory only (`shoal train`)
   absl::Duration heartbeat = absl::Milliseconds(500);
-  absl::Duration deadline = absl::Seconds(3);   // of silence, after which a process is DEAD
+  absl::Duration deadline = absl::Seconds(3);  // of silence, after which a process is DEAD
   const Clock* clock = &Clock::Steady();
-  uint32_t max_running_jobs = 4;                // others stay QUEUED
+  uint32_t max_running_jobs = 4;  // others stay QUEUED
 };
 
 // Thread-safe. No call blocks; calls that wait (Watch, NextWork, GetJob) are parked and answered by whatever they wait

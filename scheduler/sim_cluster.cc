@@ -213,7 +213,7 @@ bool SimCluster::Fenced(const Grant& grant) {
 bool SimCluster::Work(SimProcess* worker, uint32_t index, size_t held_index) {
   SimThread& thread = worker->threads[index];
   SimHeld& held = thread.held[held_index];
-  const Grant& grant = held.reply.grant();
+  const Grant grant = held.reply.grant();  // a copy: handing in ends `held`
   SimData& job = data[grant.job()];
   if (grant.eval()) {
     HandIn(&thread, held_index, true);
