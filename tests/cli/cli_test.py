@@ -1,0 +1,373 @@
+"""Runs the real binary as users do: exit codes, help, errors, the way from generated data to predictions, daemons.
+
+  cli_test.py PATH_OF_SHOAL
+"""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+CENSUS = os.path.abspath("examples/census/job.yaml")
+
+VERBS = [
+    "train", "validate", "evaluate", "predict", "checkpoint", "verify-parity", "datagen", "local", "scheduler",
+    "server", "worker", "submit", "list", "status", "watch", "logs", "cancel", "doctor", "version",
+]
+
+JOB = """\
+name: tiny
+data:
+  train: [train.tsv]
+  eval: [eval.tsv]
+  format: criteo
+  passes: 2
+model: {preset: lr}
+batch: {size: 64}
+sync: {ssp: {staleness: 4}}
+partitions: 16
+seed: 7
+"""
+
+
+def run(*arguments, timeout=120, env=None, cwd=None):
+    """Runs the binary; stdin is empty, the environment has no scheduler unless `env` says so."""
+    environment = {key: value for key, value in os.environ.items() if key != "SHOAL_SCHEDULER"}
+    environment.update(env or {})
+    return subprocess.run([SHOAL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=timeout, env=environment, cwd=cwd, check=False)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Daemon:
+    """A daemon and the line that it prints when it is ready."""
+
+    def __init__(self, *arguments, timeout=30):
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([SHOAL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=self.log, text=True)
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout)
+        self.line = self.process.stdout.readline().rstrip("\n") if ready else ""
+        if not self.line:
+            self.process.kill()
+            self.process.wait()
+            self.log.seek(0)
+            raise AssertionError("%s is not ready: %s" % (arguments, self.log.read()))
+
+    @property
+    def address(self):
+        return self.line.rsplit(" ", 1)[1]
+
+    def stop(self, number=signal.SIGTERM, timeout=30):
+        """Sends the signal; returns exit status and the rest of stdout."""
+        self.process.send_signal(number)
+        return self.wait(timeout)
+
+    def wait(self, timeout=30):
+        rest, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode, rest
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+class CliTest(unittest.TestCase):
+    """Each test has a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def start(self, *arguments):
+        daemon = Daemon(*arguments)
+        self.addCleanup(daemon.close)
+        return daemon
+
+    def check(self, status, *arguments, **options):
+        result = run(*arguments, **options)
+        self.assertEqual(result.returncode, status, "%s\n%s\n%s" % (arguments, result.stdout, result.stderr))
+        return result
+
+    def make_job(self, rows=4000, eval_rows=1000, text=JOB):
+        """Generated training and evaluation rows of one teacher, and a job that uses them."""
+        self.check(0, "datagen", "--rows", str(rows), "--seed", "3", "--output", self.path("train.tsv"))
+        self.check(0, "datagen", "--rows", str(eval_rows), "--first-row", str(rows), "--seed", "3", "--output",
+                   self.path("eval.tsv"))
+        return self.write("job.yaml", text)
+
+
+class UsageTest(CliTest):
+
+    def test_help_of_every_verb_has_an_example(self):
+        for verb in VERBS:
+            result = self.check(0, verb, "--help")
+            self.assertIn("Example:\n  shoal " + verb, result.stdout)
+        self.assertIn("verify-parity", self.check(0, "--help").stdout)
+
+    def test_bad_usage_exits_with_2(self):
+        for arguments in ([], ["frobnicate"], ["train"], ["train", CENSUS, "--frobnicate"], ["train", "--threads", "0"],
+                          ["status", "--json"], ["worker", "--scheduler", "127.0.0.1:1", "--grace-period", "10"],
+                          ["datagen", "--format", "parquet", "--rows", "1"], ["checkpoint"],
+                          ["--log-level", "loud", "version"]):
+            self.check(2, *arguments)
+
+    def test_version(self):
+        version = json.loads(self.check(0, "version", "--json").stdout)
+        self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(version["protocol"], 1)
+
+    def test_validate(self):
+        self.check(0, "validate", CENSUS)
+        self.assertEqual(json.loads(self.check(0, "validate", CENSUS, "--json").stdout)["job"], "census-wide-deep")
+        resolved = self.check(0, "validate", CENSUS, "--resolved", "--set", "batch.size=77", "--set",
+                              "model.hidden=[32,16]").stdout
+        self.assertIn("size: 77", resolved)
+        job = self.write("bad.yaml", JOB.replace("batch: {size: 64}", "batch: {sise: 64}").replace("lr", "lrr"))
+        result = self.check(1, "validate", job)
+        self.assertIn("bad.yaml:7:", result.stderr)  # both errors at once, with their lines
+        self.assertIn("bad.yaml:8:", result.stderr)
+        self.assertIn("size", result.stderr)
+        self.check(1, "validate", self.path("absent.yaml"))
+
+    def test_addresses_that_others_can_reach_need_insecure(self):
+        for arguments in (["scheduler"], ["server", "--scheduler", "127.0.0.1:1"], ["local"]):
+            result = self.check(2, *arguments, "--listen", "0.0.0.0:0", timeout=20)
+            self.assertIn("--insecure", result.stderr)
+
+    def test_unreachable_scheduler_is_a_bounded_error(self):
+        job = self.make_job(100, 100)
+        for arguments in (["status"], ["list"], ["submit", job], ["watch", "1"], ["logs", "1"], ["cancel", "1"],
+                          ["server"], ["worker"], ["doctor"]):
+            start = time.monotonic()
+            result = self.check(1, *arguments, "--scheduler", "127.0.0.1:1", "--connect-timeout", "1s", timeout=30)
+            self.assertLess(time.monotonic() - start, 15, arguments)
+            self.assertIn("127.0.0.1:1", result.stderr + result.stdout)
+        self.check(1, "status", "--connect-timeout", "1s", env={"SHOAL_SCHEDULER": "127.0.0.1:1"})
+
+    def test_doctor(self):
+        checks = json.loads(self.check(0, "doctor", "--json").stdout)["checks"]
+        self.assertIn("instruction set", [check["subject"] for check in checks])
+        self.assertRegex(self.check(0, "doctor").stdout, r"(?m)^(ok|warn) +memory ")
+
+
+class OneProcessTest(CliTest):
+
+    def test_datagen_is_a_function_of_its_seed(self):
+        for output, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+            self.check(0, "datagen", "--format", "libsvm", "--rows", "200", "--seed", seed, "--output",
+                       self.path(output))
+        texts = [read(self.path(name)) for name in "abc"]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+        self.assertEqual(texts[0].count("\n"), 200)
+        result = self.check(0, "datagen", "--rows", "10", "--json")
+        self.assertEqual(result.stdout.count("\n"), 10)
+        self.assertEqual(json.loads(result.stderr)["rows"], 10)
+
+    def test_from_data_to_predictions(self):
+        job, model = self.make_job(), self.path("model")
+        result = self.check(0, "train", job, "--json", "--output", model, "--runs", self.path("runs"))
+        report = json.loads(result.stdout)
+        self.assertEqual(report["state"], "SUCCEEDED")
+        self.assertEqual((report["job"], report["passes"], report["examples"]), ("tiny", 2, 8000))
+        self.assertEqual(report["eval"]["examples"], 1000)
+        self.assertGreater(report["eval"]["auc"], 0.55)
+        self.assertIn("histogram", report["staleness"])
+        self.assertEqual(report["workers"][0]["share"], 1)
+        run_folder = os.path.join(self.path("runs"), os.listdir(self.path("runs"))[0])
+        self.assertIn("tiny", read(os.path.join(run_folder, "job.resolved.yaml")))
+        lines = read(os.path.join(run_folder, "metrics.jsonl")).splitlines()
+        self.assertEqual(json.loads(lines[-1])["state"], "SUCCEEDED")
+
+        evaluation = json.loads(self.check(0, "evaluate", "--checkpoint", model, "--json").stdout)["eval"]
+        for metric in ("logloss", "auc", "accuracy"):
+            self.assertAlmostEqual(evaluation[metric], report["eval"][metric], places=6)
+
+        self.check(0, "predict", "--checkpoint", model, "--output", self.path("out.tsv"))
+        rows = [line.split("\t") for line in read(self.path("out.tsv")).splitlines()]
+        self.assertEqual([row[0] for row in rows], [str(i) for i in range(1000)])
+        self.assertTrue(all(0 < float(row[1]) < 1 for row in rows))
+        short = self.check(0, "predict", "--checkpoint", model, "--data", self.path("eval.tsv"), "--output", "-")
+        self.assertEqual(short.stdout, read(self.path("out.tsv")))
+
+        self.check_checkpoint(model)
+
+    def check_checkpoint(self, model):
+        checkpoints = json.loads(self.check(0, "checkpoint", "ls", model, "--json").stdout)["checkpoints"]
+        self.assertEqual(len(checkpoints), 1)
+        self.assertTrue(checkpoints[0]["final"])
+        self.assertIn("valid", self.check(0, "checkpoint", "verify", model).stdout)
+        inspected = json.loads(self.check(0, "checkpoint", "inspect", model, "--json").stdout)
+        self.assertEqual(inspected["job"], "tiny")
+        self.assertEqual(inspected["examples"], 8000)
+        self.assertRegex(self.check(0, "checkpoint", "inspect", model, "--rows", "2").stdout, r"(?m)^\S+ key \d+: ")
+        part = os.path.join(checkpoints[0]["path"], inspected["parts"][0]["file"])
+        with open(part, "r+b") as file:
+            file.seek(os.path.getsize(part) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 0x10]))
+        result = self.check(1, "checkpoint", "verify", model)
+        self.assertIn(os.path.basename(part), result.stderr)
+
+    def test_predict_passes_an_id_column_through(self):
+        rows = "".join("row-%d,%d,%s\n" % (i, i % 2, "ab"[i % 2]) for i in range(100))
+        self.write("data.csv", "id,label,kind\n" + rows)
+        job = self.write("job.yaml", """\
+name: ids
+data:
+  train: [data.csv]
+  eval: [data.csv]
+  format: csv
+  columns: {id: id, label: label, sparse: [kind]}
+  passes: 20
+model: {preset: lr}
+batch: {size: 10}
+""")
+        self.check(0, "train", job, "--output", self.path("model"), "--runs", "")
+        self.check(0, "predict", "--checkpoint", self.path("model"), "--output", self.path("out.tsv"))
+        lines = read(self.path("out.tsv")).splitlines()
+        self.assertEqual([line.split("\t")[0] for line in lines], ["row-%d" % i for i in range(100)])
+        self.assertGreater(float(lines[1].split("\t")[1]), float(lines[0].split("\t")[1]))
+
+    def test_failures_say_why(self):
+        job = self.make_job(100, 100)
+        self.write("train.tsv", "1\tx\n")
+        result = self.check(1, "train", job, "--runs", "")
+        self.assertIn("train.tsv", result.stderr)
+        result = self.check(1, "evaluate", "--checkpoint", self.path("absent"))
+        self.assertIn("absent", result.stderr)
+        result = self.check(1, "verify-parity", job)
+        self.assertIn("bsp", result.stderr)
+
+    def test_interrupt_ends_with_a_checkpoint(self):
+        job = self.make_job(20000, 100, JOB.replace("passes: 2", "passes: 100000"))
+        with subprocess.Popen([SHOAL, "train", job, "--json", "--output", self.path("model"), "--runs",
+                               self.path("runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not self.has_trained():
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, error)
+        self.assertEqual(json.loads(out)["state"], "CANCELLED")
+        self.check(0, "checkpoint", "verify", self.path("model"))
+
+    def has_trained(self):
+        for folder, _, files in os.walk(self.path("runs")):
+            if "metrics.jsonl" in files:
+                text = read(os.path.join(folder, "metrics.jsonl"))
+                return any(json.loads(line)["examples"] > 0 for line in text.splitlines())
+        return False
+
+
+class ClusterTest(CliTest):
+
+    def start_cluster(self):
+        scheduler = self.start("scheduler", "--state", self.path("state.db"))
+        self.assertRegex(scheduler.line, r"^listening on 127\.0\.0\.1:\d+$")
+        server = self.start("server", "--scheduler", scheduler.address, "--name", "s0")
+        self.assertRegex(server.line, r"^listening on 127\.0\.0\.1:\d+$")
+        worker = self.start("worker", "--scheduler", scheduler.address, "--name", "w0", "--threads", "2")
+        self.assertEqual(worker.line, "worker w0 joined " + scheduler.address)
+        return scheduler, server, worker
+
+    def test_daemons(self):
+        scheduler, server, worker = self.start_cluster()
+        job, at = self.make_job(), ["--scheduler", scheduler.address]
+        report = json.loads(self.check(0, "submit", job, "--wait", "--json", "--runs", "", *at, "--set",
+                                       "checkpoint.dir=" + self.path("ckpt")).stdout)
+        self.assertEqual((report["state"], report["examples"]), ("SUCCEEDED", 8000))
+        self.assertEqual(report["workers"][0]["name"], "w0")
+        self.check(0, "evaluate", "--checkpoint", self.path("ckpt"))
+        status = json.loads(self.check(0, "status", "--json", *at).stdout)
+        self.assertEqual({(p["name"], p["role"], p["state"]) for p in status["processes"]},
+                         {("s0", "server", "ALIVE"), ("w0", "worker", "ALIVE")})
+        self.assertEqual(json.loads(self.check(0, "list", "--json", *at).stdout)["jobs"][0]["state"], "SUCCEEDED")
+        self.assertEqual(json.loads(self.check(0, "status", "tiny", "--json", *at).stdout)["id"], report["id"])
+        self.assertIn("SUCCEEDED", self.check(0, "status", env={"SHOAL_SCHEDULER": scheduler.address}).stdout)
+        self.assertNotEqual(self.check(0, "logs", "tiny", *at).stdout, "")
+        self.assertIn("tiny", self.check(1, "logs", "nobody", *at).stderr)
+
+        endless = json.loads(self.check(0, "submit", job, "--json", *at, "--set", "data.passes=100000").stdout)
+        self.check(0, "cancel", str(endless["id"]), *at)
+        watched = self.check(1, "watch", str(endless["id"]), "--json", *at)
+        self.assertEqual(json.loads(watched.stdout)["state"], "CANCELLED")
+
+        for daemon in (worker, server, scheduler):
+            self.assertEqual(daemon.stop(), (0, ""))
+
+    def test_a_newer_worker_of_the_same_name_fences_the_older(self):
+        scheduler, _, worker = self.start_cluster()
+        self.start("worker", "--scheduler", scheduler.address, "--name", "w0")
+        self.assertEqual(worker.wait()[0], 1)
+
+    def test_local_runs_a_job_and_leaves_nobody_behind(self):
+        job = self.make_job()
+        result = self.check(0, "local", "--servers", "2", "--workers", "2", "--job", job, "--json", "--runs", "")
+        report = json.loads(result.stdout)
+        self.assertEqual((report["state"], report["examples"]), ("SUCCEEDED", 8000))
+        self.assertEqual(sum(worker["examples"] for worker in report["workers"]), 8000)
+        self.assertIn("[worker-1] ", result.stderr)
+
+    def test_local_tears_down(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            local = self.start("local", "--servers", "1", "--workers", "1")
+            self.assertRegex(local.line, r"^listening on ")
+            children = self.children(local.process.pid)
+            self.assertEqual(len(children), 3)
+            status, _ = local.stop(number)
+            self.assertEqual(status, 0 if number == signal.SIGTERM else -number)
+            deadline = time.monotonic() + 10
+            while any(os.path.exists("/proc/%d/exe" % child) for child in children):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+
+    def children(self, parent):
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                stat = read("/proc/%s/stat" % name) if name.isdigit() else ""
+            except OSError:
+                continue  # it has ended meanwhile
+            match = re.search(r"\) \S+ (\d+) ", stat)
+            if match and int(match.group(1)) == parent:
+                found.append(int(name))
+        return found
+
+    def test_verify_parity(self):
+        job = self.make_job(3000, 100)
+        result = self.check(0, "verify-parity", job, "--set", "sync.bsp.lanes=4", "--json", timeout=300)
+        report = json.loads(result.stdout)
+        self.assertTrue(report["equal"])
+        self.assertEqual(len(report["runs"]), 3)
+        self.assertGreater(report["runs"][0]["rounds"], 10)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
