@@ -85,8 +85,14 @@ absl::Status ServerAgent::Impl::Prepare(const Task& task) {
 
 absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
   switch (task.kind()) {
-    case Task::CHECK_CHECKPOINT_DIR:
-      return CheckWritable(task.job_config().checkpoint().dir());
+    case Task::CHECK_CHECKPOINT_DIR: {
+      const std::string& dir = task.job_config().checkpoint().dir();
+      SHOAL_RETURN_IF_ERROR(CheckWritable(dir));
+      // The scheduler numbers new checkpoints on from the newest one that is there.
+      SHOAL_ASSIGN_OR_RETURN(auto checkpoints, ListCheckpoints(dir));
+      if (!checkpoints.empty()) result->set_path(checkpoints.back().first);
+      return absl::OkStatus();
+    }
     case Task::PREPARE_JOB:
       return Prepare(task);
     case Task::REPORT_DONE: {

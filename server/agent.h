@@ -14,8 +14,8 @@
 namespace shoal {
 
 struct ServerAgentOptions {
-  std::string name;      // empty: the scheduler makes one up
-  std::string address;   // of the data plane, as workers reach it
+  std::string name;     // empty: the scheduler makes one up
+  std::string address;  // of the data plane, as workers reach it
   ParameterServer* server = nullptr;
   SchedulerClient* scheduler = nullptr;
 };

@@ -75,7 +75,7 @@ class WrongWatermarkClient : public ForwardingParameterClient {
     ForwardingParameterClient::OpenSplit(request, timeout, reply, [this, reply, done](absl::Status status) {
       if (status.ok() && reply->watermarks.size() == 1 && reply->watermarks[0] != kSplitDone) {
         uint64_t& watermark = reply->watermarks[0];
-        if (watermark == 0 && fresh_++ % 2 == 0) watermark = 50;
+        if (watermark == 0 && fresh_++ % 2 == 0) watermark = 20;  // the shortest split has 32 records
         if (watermark >= 100 && begun_++ % 2 == 0) watermark -= 50;
       }
       done(status);
@@ -109,11 +109,17 @@ TEST_CASE("Faults: a lane with a wrong idea of the watermark is told MISALIGNED 
   REQUIRE(status->counters().misaligned() > 0);
 }
 
-// Holds back one push until it is released, then reports what the server said to it.
+// Holds back one push of a zombie until somebody else has opened its split, then keeps what the server said to it.
 struct HeldPush {
   std::atomic<bool> armed{true};
+  std::atomic<bool> released{false};
+  std::atomic<uint64_t> split{~uint64_t{0}};
   absl::Notification held, release, answered;
   bool fenced = false;
+
+  void Release() {
+    if (!released.exchange(true)) release.Notify();
+  }
 };
 
 class HoldingClient : public ForwardingParameterClient {
@@ -125,12 +131,30 @@ class HoldingClient : public ForwardingParameterClient {
       ForwardingParameterClient::Push(request, timeout, reply, std::move(done));
       return;
     }
+    hold_.split = request->split;
     hold_.held.Notify();
     hold_.release.WaitForNotification();
     ForwardingParameterClient::Push(request, timeout, reply, [this, reply, done](absl::Status status) {
       hold_.fenced = status.ok() && reply->outcome == RequestOutcome::kFenced;
       for (const PartitionAnswer& answer : reply->exceptions) hold_.fenced |= answer.outcome == PushOutcome::kFenced;
       hold_.answered.Notify();
+      done(status);
+    });
+  }
+
+ private:
+  HeldPush& hold_;
+};
+
+// Lets the zombie go as soon as this client has opened its split.
+class SuccessorClient : public ForwardingParameterClient {
+ public:
+  SuccessorClient(std::unique_ptr<ParameterClient> inner, HeldPush* hold)
+      : ForwardingParameterClient(std::move(inner)), hold_(*hold) {}
+  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
+    const uint64_t split = request->split;
+    ForwardingParameterClient::OpenSplit(request, timeout, reply, [this, split, done](absl::Status status) {
+      if (status.ok() && split == hold_.split) hold_.Release();
       done(status);
     });
   }
@@ -151,8 +175,8 @@ TEST_CASE("Faults: the push of a zombie whose split was taken over is FENCED, an
   options.heartbeat = absl::Milliseconds(50);
   options.deadline = absl::Milliseconds(400);
   options.wrap = [&](int worker, std::unique_ptr<ParameterClient> inner) -> std::unique_ptr<ParameterClient> {
-    if (worker != 0) return inner;
-    return std::make_unique<HoldingClient>(std::move(inner), &hold);
+    if (worker == 0) return std::make_unique<HoldingClient>(std::move(inner), &hold);
+    return std::make_unique<SuccessorClient>(std::move(inner), &hold);
   };
   auto cluster = LocalCluster::Start(options);
   REQUIRE(cluster.ok());
@@ -160,16 +184,11 @@ TEST_CASE("Faults: the push of a zombie whose split was taken over is FENCED, an
     hold.held.WaitForNotification();
     (*cluster)->KillWorker(0);  // heartbeats end; the lane hangs in its push
   });
-  RunJobOptions run;
-  std::atomic<bool> released{false};
-  run.on_status = [&](const JobStatus& status) {
-    // Let go once the other worker has everything else done: the held split was taken over long since.
-    if (status.splits_done() == status.splits() && !released.exchange(true)) hold.release.Notify();
-  };
-  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, run);
-  if (!released.exchange(true)) hold.release.Notify();
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  hold.Release();  // for the case that nobody took the split
   zombie.join();
   hold.answered.WaitForNotification();
+  INFO(sync);
   RequireExact(job, status);
   REQUIRE(hold.fenced);
 }

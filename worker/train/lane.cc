@@ -23,7 +23,7 @@ bool SplitCanGoElsewhere(const absl::Status& status) {
          absl::IsNotFound(status);
 }
 
-std::string Lane::Who() const { return absl::StrCat("worker ", host_.options().name, ", thread ", thread_); }
+std::string Lane::Who() const { return absl::StrCat("thread ", thread_); }
 
 void Lane::Run() {
   CompletedWork completed;
