@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "cli/job_runs.h"
-#include "cli/logging.h"
 #include "cli/options.h"
 #include "local/connection.h"
 #include "local/process_cluster.h"
@@ -93,7 +92,12 @@ void AddLocal(CLI::App* root, Action* action) {
   options->job.AddOverridesTo(verb);
   AddRuns(verb, &options->runs);
   AddJson(verb, &options->json);
-  verb->callback([options, action] { *action = [options] { return Run(*options); }; });
+  verb->callback([options, action, root] {
+    // The children log like their parent.
+    options->cluster.log_level = root->get_option("--log-level")->as<std::string>();
+    options->cluster.log_json = root->get_option("--log-json")->as<bool>();
+    *action = [options] { return Run(*options); };
+  });
 }
 
 }  // namespace shoal::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -138,10 +139,10 @@ nlohmann::ordered_json ManifestJson(const std::string& dir, const Manifest& mani
 }
 
 absl::StatusOr<std::string> RowsText(const std::string& dir, uint64_t limit) {
-  std::map<std::string, uint64_t> shown;
+  std::map<std::pair<std::string, bool>, uint64_t> shown;  // a tensor may bear a table's name
   std::string text;
   SHOAL_RETURN_IF_ERROR(VisitRows(dir, [&](const CheckpointRow& row) {
-    if (shown[std::string(row.table)]++ >= limit) return;
+    if (shown[{std::string(row.table), row.dense}]++ >= limit) return;
     absl::StrAppend(&text, row.table, row.dense ? " block " : " key ", row.key, ":");
     AppendFloats(row.weights, &text);
     if (!row.state.empty()) absl::StrAppend(&text, " | state");
