@@ -1,5 +1,5 @@
-// The scheduler, as servers, workers and the CLI see it. Variants: GrpcSchedulerClient (proto/rpc), LocalSchedulerClient
-// (local/).
+// The scheduler, as servers, workers and the CLI see it. Variants: GrpcSchedulerClient (proto/rpc),
+// LocalSchedulerClient (local/).
 #ifndef SHOAL_PROTO_SCHEDULER_CLIENT_H_
 #define SHOAL_PROTO_SCHEDULER_CLIENT_H_
 

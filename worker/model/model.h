@@ -20,16 +20,16 @@ namespace shoal {
 // Everything one forward (and backward) pass reads and writes. Pointers stay owned by the caller.
 struct StepArgs {
   const Batch* batch = nullptr;
-  absl::Span<const KeyGroup> groups;            // as ModelGraph::groups() orders them
-  std::vector<const float*> rows;               // by table: |keys of its group| x dim
-  std::vector<const float*> tensors;            // by tensor
-  std::vector<float*> row_gradients;            // like rows; overwritten with sums over the batch. Training only.
-  std::vector<float*> tensor_gradients;         // like tensors; overwritten with sums over the batch. Training only.
-  uint64_t seed = 0;                            // of the job: dropout
+  absl::Span<const KeyGroup> groups;     // as ModelGraph::groups() orders them
+  std::vector<const float*> rows;        // by table: |keys of its group| x dim
+  std::vector<const float*> tensors;     // by tensor
+  std::vector<float*> row_gradients;     // like rows; overwritten with sums over the batch. Training only.
+  std::vector<float*> tensor_gradients;  // like tensors; overwritten with sums over the batch. Training only.
+  uint64_t seed = 0;                     // of the job: dropout
 };
 
 struct StepResult {
-  double loss_sum = 0;                          // over the batch's rows (binary: natural log)
+  double loss_sum = 0;  // over the batch's rows (binary: natural log)
   // rows x outputs: probability (BCE losses, softmax) or value (squared error); valid until the next call.
   absl::Span<const float> predictions;
 };
