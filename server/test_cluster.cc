@@ -1,0 +1,126 @@
+#include "server/test_cluster.h"
+
+#include <utility>
+
+namespace shoal {
+
+JobConfig TestCluster::DefaultConfig() {
+  JobConfig config;
+  Job* job = config.mutable_job();
+  job->set_seed(7);
+  job->set_partitions(8);
+  job->mutable_data()->set_passes(2);
+  job->mutable_optimizer()->mutable_sparse()->mutable_sgd()->set_learning_rate(1);
+  job->mutable_optimizer()->mutable_dense()->mutable_sgd()->set_learning_rate(1);
+  job->mutable_batch()->set_reduce(BatchConfig::SUM);
+  job->mutable_sync()->mutable_asp();
+  for (int i = 0; i < 4; ++i) config.mutable_plan()->mutable_train()->add_splits();
+  TableSpec* table = config.mutable_plan()->mutable_model()->add_tables();
+  table->set_name("t");
+  table->set_dim(2);
+  TensorSpec* tensor = config.mutable_plan()->mutable_model()->add_tensors();
+  tensor->set_name("w");
+  tensor->add_shape(3);
+  tensor->add_shape(4);
+  return config;
+}
+
+TestCluster::TestCluster(JobConfig config, int servers, const std::string& restore_from, uint64_t run)
+    : config_(std::move(config)) {
+  view_.set_job(1);
+  view_.set_run(run);
+  view_.set_map_version(1);
+  view_.set_live_version(1);
+  view_.set_next_lane(1);
+  for (int s = 0; s < servers; ++s) view_.add_servers()->set_process(100 + static_cast<uint64_t>(s));
+  for (uint32_t p = 0; p < config_.job().partitions(); ++p) view_.add_owner(p % static_cast<uint32_t>(servers));
+  for (int s = 0; s < servers; ++s) {
+    ParameterServerOptions options;
+    options.name = "server-" + std::to_string(s);
+    options.clock = &clock_;
+    servers_.push_back(std::make_unique<ParameterServer>(options));
+    prepared_.Update(servers_.back()->PrepareJob(config_, view_, 100 + static_cast<uint64_t>(s), restore_from));
+  }
+  layout_ = *DenseLayout::Create(config_.plan().model(), config_.job().partitions());
+}
+
+PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
+  const std::vector<uint32_t> partitions = PartitionsOf(s);
+  std::vector<uint64_t> keys;
+  std::vector<uint32_t> counts, occurrences;
+  std::vector<float> gradients, dense;
+  for (uint32_t partition : partitions) {
+    const size_t before = keys.size();
+    for (const auto& [key, gradient] : batch.rows) {
+      if (PartitionOfKey(key, config_.job().partitions()) != partition) continue;
+      keys.push_back(key);
+      gradients.insert(gradients.end(), gradient.begin(), gradient.end());
+      const auto it = batch.occurrences.find(key);
+      occurrences.push_back(it == batch.occurrences.end() ? 1 : it->second);
+    }
+    counts.push_back(static_cast<uint32_t>(keys.size() - before));
+    if (batch.dense != 0) dense.insert(dense.end(), layout_.FloatsOf(partition), batch.dense);
+  }
+  const std::vector<uint32_t> tables = {0};
+  PushRequest request;
+  request.header = Header(batch.lane);
+  request.pass = batch.pass;
+  request.split = batch.split;
+  request.lease = batch.lease;
+  request.begin = batch.begin;
+  request.end = batch.end;
+  request.end_of_split = batch.end_of_split;
+  request.examples = batch.examples != 0 ? batch.examples : batch.end - batch.begin;
+  request.logical_lane = batch.logical_lane;
+  request.round = batch.round;
+  request.partitions = partitions;
+  if (!keys.empty()) request.groups.push_back({keys, counts, tables, {gradients.data()}, occurrences});
+  request.dense = dense;
+  PushReply reply;
+  server(s).Push(&request, &reply, [&](absl::Status status) { last_ = status; });
+  return reply;
+}
+
+std::vector<float> TestCluster::Read(uint64_t key) {
+  const uint32_t partition = PartitionOfKey(key, config_.job().partitions());
+  std::vector<float> out(config_.plan().model().tables(0).dim());
+  const std::vector<uint32_t> partitions = {partition}, counts = {1}, tables = {0};
+  const std::vector<uint64_t> keys = {key};
+  PullRequest request;
+  request.header = Header(0);
+  request.read_only = true;
+  request.dense = false;
+  request.partitions = partitions;
+  request.groups.push_back({keys, counts, tables});
+  PullReply reply;
+  reply.rows = {{out.data()}};
+  server(static_cast<int>(view_.owner(static_cast<int>(partition))))
+      .Pull(&request, absl::Seconds(1), &reply, [&](absl::Status status) { last_ = status; });
+  return out;
+}
+
+absl::StatusOr<std::string> TestCluster::Save(const std::string& dir, const std::string& name, uint64_t sequence,
+                                              uint32_t keep) {
+  CheckpointTask task;
+  task.set_dir(dir);
+  task.set_name(name);
+  Manifest manifest;
+  manifest.set_sequence(sequence);
+  *manifest.mutable_job() = config_.job();
+  *manifest.mutable_plan() = config_.plan();
+  for (auto& server : servers_) {
+    const absl::StatusOr<PartInfo> part = server->WritePart(1, task, absl::Seconds(1));
+    if (!part.ok()) return part.status();
+    *manifest.add_parts() = *part;
+    if (part->done_size() > 0) manifest.set_rounds_applied(part->done(0).rounds_applied());
+  }
+  for (const auto& [table, sum] : Digest()) {
+    TableDigest* digest = manifest.add_digests();
+    digest->set_table(table);
+    digest->set_sum(sum.first);
+    digest->set_rows(sum.second);
+  }
+  return CommitCheckpoint(dir, name, manifest, keep);
+}
+
+}  // namespace shoal
