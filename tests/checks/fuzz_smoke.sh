@@ -6,14 +6,19 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds="${1:-5}"
 
-mapfile -t targets < <(bazel query 'attr(tags, "\bfuzz\b", kind(cc_binary, //...))' 2>/dev/null)
+mapfile -t targets < <(bazel query 'attr(tags, "[\[ ]fuzz[,\]]", kind(cc_binary, //...))' 2>/dev/null)
+if [[ ${#targets[@]} -eq 0 ]]; then
+  echo "no fuzz targets found: bazel query failed"
+  exit 1
+fi
+bin=$(bazel info --config=fuzz bazel-bin 2>/dev/null)
 passed=0
 failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for target in "${targets[@]}"; do
-  binary="bazel-bin/${target#//}"
-  binary="${binary/://}"
+  binary="${target#//}"
+  binary="$bin/${binary/://}"
   log="$work/log"
   # One at a time, so that one that doesn't build hides no other.
   if bazel build --config=fuzz "$target" >"$log" 2>&1 &&
