@@ -349,6 +349,27 @@ TEST_CASE("Scheduler: periodic checkpoints; a failed one is a warning", "[schedu
   CHECK(sim.Status(id).checkpoint() > "/ckpt/ckpt-00000002");
 }
 
+TEST_CASE("Scheduler: a cancelled job writes a checkpoint first, if it has a directory", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  const bool disk_full = GENERATE(false, true);
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob(sync);
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  const uint64_t id = sim.Submit(job);
+  GetWork(&sim, sim.Find("w0"));
+  if (disk_full) sim.Find("s1")->failing[Task::WRITE_PART] = "disk full";
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  CHECK(sim.Status(id).state() == RUNNING);
+  for (int t = 0; t < 100 && sim.Status(id).state() == RUNNING; ++t) sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK(sim.Status(id).checkpoint() == (disk_full ? "" : "/ckpt/ckpt-00000001"));
+  CHECK_THAT(sim.Status(id).reason(), Contains("cancelled by request"));
+  if (disk_full) CHECK_THAT(sim.Status(id).reason(), Contains("its checkpoint failed") && Contains("disk full"));
+}
+
 TEST_CASE("Scheduler: bsp shares lanes out and pins the compute fingerprint", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 1, 2);

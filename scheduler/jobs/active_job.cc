@@ -10,6 +10,8 @@ namespace {
 
 // Progress is told to those who watch a job this often at most.
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
+// A cancelled job ends after this long, even if its checkpoint is not complete.
+constexpr absl::Duration kCancelPatience = absl::Seconds(60);
 
 // What the process could not do, as a reason says it.
 std::string Failure(const Task& task) {
@@ -55,12 +57,33 @@ void ActiveJob::Start() {
 
 void ActiveJob::Tick() {
   if (ended()) return;
+  if (cancelled_at_.has_value() && Now() - *cancelled_at_ > kCancelPatience) {
+    EndCancelled("its checkpoint was not complete in time");
+    return;
+  }
   Advance();
   if (progress_ && Now() - last_bump_ >= kProgressInterval) Bump();
 }
 
 void ActiveJob::Cancel() {
-  if (!ended()) End(CANCELLED, "cancelled by request");
+  if (ended()) return;
+  const bool trained = phase_ == Phase::kTrain || phase_ == Phase::kEvaluate;
+  const bool saving = phase_ == Phase::kSave || phase_ == Phase::kCommit || phase_ == Phase::kReports;
+  if (cancelled_at_.has_value() || !job().has_checkpoint() || !(trained || saving)) {
+    EndCancelled("");  // nothing to save, or asked for a second time
+    return;
+  }
+  cancelled_at_ = Now();
+  Log("cancelled by request; a checkpoint is written first");
+  if (phase_ == Phase::kEvaluate) {
+    BeginSave();
+  } else if (phase_ == Phase::kTrain && !cycle_.has_value()) {
+    BeginCheckpoint();
+  }
+}
+
+void ActiveJob::EndCancelled(const std::string& how) {
+  End(CANCELLED, how.empty() ? "cancelled by request" : absl::StrCat("cancelled by request; ", how));
 }
 
 void ActiveJob::Fail(const std::string& reason) {

@@ -143,6 +143,8 @@ class ActiveJob {
   void TakeCommit(const TaskResult& result);
   void AdvanceCheckpoint();
   void PeriodicFailed(const std::string& why);
+  // The checkpoint of a cancelled job is there, or cannot be had.
+  void EndCancelled(const std::string& how);
 
   NextWorkReply MakeGrant(const LeasedWork& work, bool eval, ThreadId thread);
   uint32_t Share() const;  // bsp: logical lanes that a thread should carry now
@@ -173,7 +175,8 @@ class ActiveJob {
 
   absl::optional<Cycle> cycle_;
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();
-  uint64_t cut_margin_ = 2;  // rounds between the newest one known and the cut
+  absl::optional<absl::Duration> cancelled_at_;  // set: the job ends with its next checkpoint
+  uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
   uint32_t cut_attempts_ = 0;
 
   bool progress_ = false;  // since the last version

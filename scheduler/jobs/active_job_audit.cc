@@ -114,7 +114,11 @@ void ActiveJob::FinishSave() {
 void ActiveJob::AdvanceReports() {
   // Metrics of the last batches ride on heartbeats. Those of a worker that died never come, so the wait has an end.
   if (!metrics_->Complete() && Now() < reports_until_) return;
-  End(SUCCEEDED, "");
+  if (cancelled_at_.has_value()) {
+    EndCancelled("");
+  } else {
+    End(SUCCEEDED, "");
+  }
 }
 
 }  // namespace shoal

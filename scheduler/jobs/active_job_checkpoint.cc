@@ -144,9 +144,10 @@ void ActiveJob::TakeCommit(const TaskResult& result) {
   Bump();
   if (cycle_->task.final()) {
     phase_ = Phase::kReports;  // keeps the cycle: its digests are part of the final status
-  } else {
-    cycle_.reset();
+    return;
   }
+  cycle_.reset();
+  if (cancelled_at_.has_value()) EndCancelled("");
 }
 
 void ActiveJob::PeriodicFailed(const std::string& why) {
@@ -158,6 +159,10 @@ void ActiveJob::PeriodicFailed(const std::string& why) {
     cut_margin_ *= kCutGrowth;
     next_checkpoint_ = Now() + context_.heartbeat;
     Log(absl::StrCat("checkpoint is tried again: ", why));
+    return;
+  }
+  if (cancelled_at_.has_value()) {
+    EndCancelled(absl::StrCat("its checkpoint failed: ", why));
     return;
   }
   cut_attempts_ = 0;
