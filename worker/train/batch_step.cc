@@ -291,16 +291,16 @@ void BatchStep::StartPush(const PushRequest& prototype) {
   for (size_t s = 0; s < servers; ++s) IssuePush(s);
 }
 
-PushVerdict BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
+PushEnd BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
   counts->refused_rows += reply.refused_rows;
-  PushVerdict verdict = PushVerdict::kDone;
+  PushEnd verdict = PushEnd::kDone;
   if (reply.outcome == RequestOutcome::kFenced) {
     ++counts->fenced;
-    return PushVerdict::kFenced;
+    return PushEnd::kFenced;
   }
   if (reply.outcome == RequestOutcome::kStaleMap) {
     ++counts->stale_map;
-    return PushVerdict::kReopen;
+    return PushEnd::kReopen;
   }
   bool duplicate = false, fenced = false, stale = false, misaligned = false, out_of_order = false;
   for (const PartitionAnswer& answer : reply.exceptions) {
@@ -330,17 +330,17 @@ PushVerdict BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const
   counts->stale_map += stale;
   counts->misaligned += misaligned;
   counts->out_of_order += out_of_order;
-  if (stale || misaligned || out_of_order) verdict = PushVerdict::kReopen;
-  return fenced ? PushVerdict::kFenced : verdict;
+  if (stale || misaligned || out_of_order) verdict = PushEnd::kReopen;
+  return fenced ? PushEnd::kFenced : verdict;
 }
 
-absl::StatusOr<PushVerdict> BatchStep::AwaitPush(AnswerCounts* counts) {
+absl::StatusOr<PushEnd> BatchStep::AwaitPush(AnswerCounts* counts) {
   const absl::Status status = RepeatCalls(
       &pushes_, routes_->servers.size(), policy_, [this](size_t s) { IssuePush(s); }, /*parked_is_fine=*/false,
       &retries_);
   counts->retries += std::exchange(retries_, 0);
   SHOAL_RETURN_IF_ERROR(status);
-  PushVerdict verdict = PushVerdict::kDone;
+  PushEnd verdict = PushEnd::kDone;
   pushes_between_ = 0;
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
     const ServerCall& call = *servers_[s];

@@ -17,7 +17,7 @@
 namespace shoal {
 
 // What became of a push as a whole.
-enum class PushVerdict {
+enum class PushEnd {
   kDone,    // every partition accepted it or had it already
   kReopen,  // a partition is elsewhere or at another watermark: open the split again and go on from there
   kFenced,  // another lane has the split: drop it
@@ -53,7 +53,7 @@ class BatchStep {
   // begin, end, end_of_split, examples, logical_lane, round.
   void StartPush(const PushRequest& prototype);
   // Waits for the answers, repeating what got lost.
-  absl::StatusOr<PushVerdict> AwaitPush(AnswerCounts* counts);
+  absl::StatusOr<PushEnd> AwaitPush(AnswerCounts* counts);
   // Of the push: other pushes that a server applied between the pull and this push, at most over servers.
   uint64_t pushes_between() const { return pushes_between_; }
 
@@ -93,7 +93,7 @@ class BatchStep {
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.
   template <typename Visit>
   void ForEachRange(size_t server, uint32_t group, Visit visit) const;
-  PushVerdict Judge(const PushReply& reply, AnswerCounts* counts) const;
+  PushEnd Judge(const PushReply& reply, AnswerCounts* counts) const;
 
   JobContext* const context_;
   const RetryPolicy policy_;

@@ -205,8 +205,8 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
   const Grant& grant = carried->grant;
   carried->pulling = false;
   AnswerCounts counts = carried->step->pull_counts();
-  absl::StatusOr<PushVerdict> verdict = PushVerdict::kReopen;
-  if (outcome == RequestOutcome::kFenced) verdict = PushVerdict::kFenced;
+  absl::StatusOr<PushEnd> verdict = PushEnd::kReopen;
+  if (outcome == RequestOutcome::kFenced) verdict = PushEnd::kFenced;
   if (outcome == RequestOutcome::kOk) {
     if (lane_.host_.options().before_batch) lane_.host_.options().before_batch(lane_.thread_, lane_.clock_);
     if (lane_.host_.killed()) return Next::kGone;
@@ -233,11 +233,11 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
     verdict = carried->step->AwaitPush(&counts);
   }
   lane_.host_.progress().AddAnswers(context_.job(), counts);
-  if (!verdict.ok() || *verdict == PushVerdict::kFenced) {
+  if (!verdict.ok() || *verdict == PushEnd::kFenced) {
     HandIn(*carried, /*finished=*/false, verdict.status());
     return Next::kGone;
   }
-  if (*verdict == PushVerdict::kReopen) {
+  if (*verdict == PushEnd::kReopen) {
     lane_.host_.AwaitMap(grant.job(), carried->routes->version, absl::Milliseconds(10));
     return Resume(carried);
   }

@@ -36,11 +36,11 @@ void Lane::StartPush(const Grant& grant, BatchStep* step) {
 absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
                                                 const ComputedBatch& computed, uint64_t* counted, CompletedWork* work) {
   AnswerCounts counts;
-  absl::StatusOr<PushVerdict> verdict = step->AwaitPush(&counts);
+  absl::StatusOr<PushEnd> verdict = step->AwaitPush(&counts);
   host_.progress().AddAnswers(context->job(), counts);
   SHOAL_RETURN_IF_ERROR(verdict.status());
-  if (*verdict == PushVerdict::kFenced) return SplitEnd::kDrop;
-  if (*verdict == PushVerdict::kReopen) return SplitEnd::kReopen;
+  if (*verdict == PushEnd::kFenced) return SplitEnd::kDrop;
+  if (*verdict == PushEnd::kReopen) return SplitEnd::kReopen;
   ++clock_;
   work->set_records(step->batch().end);
   CountTrained(grant, context, step, computed, counted);
