@@ -1,0 +1,143 @@
+// Units of the lane loop that need no cluster: progress between heartbeats, repeating of lost calls.
+#include <catch2/catch.hpp>
+
+#include "proto/metrics_convert.h"
+#include "worker/train/progress.h"
+#include "worker/train/retry.h"
+
+namespace shoal {
+namespace {
+
+Progress::Trained Records(uint64_t begin, uint64_t end) {
+  return {/*job=*/7, /*run=*/1, /*pass=*/0, /*split=*/3, begin, end};
+}
+
+void Train(Progress* progress, uint64_t begin, uint64_t end) {
+  progress->AddTrained(0, Records(begin, end), [&](MetricSums* sums) { sums->examples += end - begin; });
+}
+
+TEST_CASE("Progress: consecutive batches become one segment, a gap starts another", "[worker][unit]") {
+  Progress progress(1);
+  Train(&progress, 0, 100);
+  Train(&progress, 100, 200);
+  Train(&progress, 300, 350);
+  const HeartbeatRequest request = progress.Collect();
+  REQUIRE(request.segments_size() == 2);
+  CHECK(request.segments(0).begin() == 0);
+  CHECK(request.segments(0).end() == 200);
+  CHECK(request.segments(0).sums().examples() == 200);
+  CHECK(request.segments(1).begin() == 300);
+  CHECK(request.segments(1).sums().examples() == 50);
+  CHECK(progress.Collect().segments_size() == 0);
+}
+
+TEST_CASE("Progress: what could not be delivered is in the next heartbeat, in order and once", "[worker][unit]") {
+  Progress progress(2);
+  Train(&progress, 0, 100);
+  progress.AddBatch(7, 100, /*clock_staleness=*/2, /*apply_staleness=*/5);
+  progress.AddError(7, 1, "loss is NaN");
+  progress.Restore(progress.Collect());
+  Train(&progress, 100, 200);
+  progress.AddBatch(7, 100, 2, 0);
+  const HeartbeatRequest request = progress.Collect();
+  REQUIRE(request.segments_size() == 2);
+  CHECK(request.segments(0).begin() == 0);
+  CHECK(request.segments(1).begin() == 100);
+  REQUIRE(request.worker_jobs_size() == 1);
+  CHECK(request.worker_jobs(0).batches() == 2);
+  CHECK(request.worker_jobs(0).examples() == 200);
+  CHECK(request.worker_jobs(0).clock_staleness().count().at(2) == 2);
+  CHECK(request.worker_jobs(0).apply_staleness().count().at(5) == 1);
+  REQUIRE(request.errors_size() == 1);
+  CHECK(request.errors(0).message() == "loss is NaN");
+}
+
+TEST_CASE("Progress: an empty range is no segment; errors and samples are bounded", "[worker][unit]") {
+  Progress progress(1);
+  Train(&progress, 100, 100);
+  for (int i = 0; i < 1000; ++i) progress.AddError(7, 1, "again");
+  progress.AddBadRecords(7, std::vector<BadRecord>(1000));
+  const HeartbeatRequest request = progress.Collect();
+  CHECK(request.segments_size() == 0);
+  CHECK(request.errors_size() == 10);
+  REQUIRE(request.worker_jobs_size() == 1);
+  CHECK(request.worker_jobs(0).bad_records() == 1000);
+  CHECK(request.worker_jobs(0).bad_record_samples_size() == 10);
+}
+
+// Answers call n of each slot with the n-th status of a script.
+struct Script {
+  std::vector<std::vector<absl::Status>> statuses;
+  std::vector<size_t> calls;
+  CallSet set;
+
+  explicit Script(std::vector<std::vector<absl::Status>> by_slot)
+      : statuses(std::move(by_slot)), calls(statuses.size()) {
+    set.Reset(statuses.size());
+    for (size_t slot = 0; slot < statuses.size(); ++slot) Issue(slot);
+  }
+  void Issue(size_t slot) {
+    const size_t call = calls[slot]++;
+    set.Begin(slot)(statuses[slot][std::min(call, statuses[slot].size() - 1)]);
+  }
+  absl::Status Repeat(const RetryPolicy& policy, bool parked_is_fine, uint64_t* retries) {
+    return RepeatCalls(
+        &set, statuses.size(), policy, [this](size_t slot) { Issue(slot); }, parked_is_fine, retries);
+  }
+};
+
+RetryPolicy Policy() {
+  RetryPolicy policy;
+  policy.clock = &Clock::Steady();
+  policy.retry_limit = absl::Seconds(30);
+  policy.keep_going = [] { return true; };
+  return policy;
+}
+
+TEST_CASE("Retry: only the calls that failed are repeated, until they succeed", "[worker][unit]") {
+  Script script(
+      {{absl::OkStatus()}, {absl::UnavailableError("lost"), absl::ResourceExhaustedError("full"), absl::OkStatus()}});
+  uint64_t retries = 0;
+  CHECK(script.Repeat(Policy(), false, &retries).ok());
+  CHECK(script.calls == std::vector<size_t>{1, 3});
+  CHECK(retries == 2);
+}
+
+TEST_CASE("Retry: errors that repeating cannot mend end it at once", "[worker][unit]") {
+  Script script({{absl::InvalidArgumentError("keys: 3, must be 4")}});
+  uint64_t retries = 0;
+  CHECK(script.Repeat(Policy(), false, &retries) == absl::InvalidArgumentError("keys: 3, must be 4"));
+  CHECK(script.calls == std::vector<size_t>{1});
+}
+
+TEST_CASE("Retry: a parked pull is no failure, and a lane that is told to stop stops", "[worker][unit]") {
+  Script script({{absl::DeadlineExceededError("parked")}});
+  RetryPolicy policy = Policy();
+  policy.retry_limit = absl::ZeroDuration();  // would end at once if it counted as a failure
+  int asked = 0;
+  policy.keep_going = [&] { return ++asked < 100; };
+  uint64_t retries = 0;
+  CHECK(absl::IsCancelled(script.Repeat(policy, /*parked_is_fine=*/true, &retries)));
+  CHECK(script.calls == std::vector<size_t>{100});
+  CHECK(retries == 0);
+}
+
+TEST_CASE("Retry: a server that stays away is given up after the limit, with its own words", "[worker][unit]") {
+  FakeClock clock;
+  Script script({{absl::UnavailableError("connection refused")}});
+  RetryPolicy policy = Policy();
+  policy.clock = &clock;
+  policy.keep_going = [&] {
+    clock.Advance(absl::Seconds(20));
+    return true;
+  };
+  uint64_t retries = 0;
+  const absl::Status status = script.Repeat(policy, false, &retries);
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("connection refused") && Catch::Contains("gave up after 30s"));
+  CHECK(retries == 2);
+}
+
+}  // namespace
+}  // namespace shoal
