@@ -1,0 +1,143 @@
+"""Trains the example jobs as users do and holds their quality against fixed bounds; prints every figure.
+
+  accuracy_test.py PATH_OF_SHOAL [NAME_OF_TEST...]
+
+Data that may not be shipped is looked for under $SHOAL_TEST_DATA, else ../shared/data beside the repository; a row
+without data prints `SKIPPED: reason`. The census data is shipped, the synthetic rows need none.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+# This file is a link to the source tree when bazel runs the test.
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+DATA = os.environ.get("SHOAL_TEST_DATA") or os.path.join(REPOSITORY, "..", "shared", "data")
+FASHION_MNIST = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
+THREADS = 2
+TIMEOUT_SECONDS = 600
+METRICS = ["auc", "logloss", "accuracy", "precision_at_1", "precision_at_3", "precision_at_5"]
+
+
+def run_json(*arguments):
+    """The JSON object that the binary prints."""
+    result = subprocess.run([SHOAL, *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=TIMEOUT_SECONDS, check=False)
+    if result.returncode != 0:
+        raise AssertionError("%s: exit status %d\n%s" % (arguments, result.returncode, result.stderr[-4000:]))
+    return json.loads(result.stdout)
+
+
+class ExampleTest(unittest.TestCase):
+    """One test per example job; a bound holds for the median over the seeds."""
+
+    def need(self, path):
+        """The path of a data file (relative ones are below DATA); skips the test when it is absent."""
+        path = os.path.join(DATA, path)
+        if not os.path.exists(path):
+            print("SKIPPED: %s: no file %s" % (self.id().split(".")[-1], path), flush=True)
+            self.skipTest("no file " + path)
+        return path
+
+    def train(self, job, seeds, *overrides):
+        """Trains once per seed, prints and returns the medians of the metrics of the evaluation data."""
+        start = time.monotonic()
+        results = []
+        for seed in seeds:
+            arguments = ["train", os.path.join("examples", job), "--threads", str(THREADS), "--runs", ""]
+            for override in [*overrides, "seed=%d" % seed]:
+                arguments += ["--set", override]
+            report = run_json(*arguments)
+            self.assertEqual(report["state"], "SUCCEEDED")
+            results.append(report["eval"])
+        figures = {}
+        text = []
+        for metric in METRICS:
+            values = [result[metric] for result in results if result.get(metric) is not None]
+            if values:
+                self.assertEqual(len(values), len(results), metric)
+                figures[metric] = statistics.median(values)
+                text.append("%s %.4f" % (metric, figures[metric]))
+                if len(values) > 1:
+                    text[-1] += " (%.4f to %.4f)" % (min(values), max(values))
+        print("%s, %d seed%s, %.1f s: %s" % (job, len(seeds), "s" if len(seeds) > 1 else "", time.monotonic() - start,
+                                             ", ".join(text)), flush=True)
+        return figures
+
+    def test_census(self):
+        wide_deep = self.train("census/job.yaml", [42])
+        self.assertGreaterEqual(wide_deep["auc"], 0.913)
+        self.assertGreaterEqual(wide_deep["accuracy"], 0.858)
+        deep = self.train("census/deep.yaml", [42])
+        self.assertGreaterEqual(deep["auc"], 0.910)
+
+    def test_a9a(self):
+        figures = self.train("a9a/job.yaml", [42],
+                             "data.train=" + self.need("libsvm/angel_a9a_123d_train.libsvm.gz"),
+                             "data.eval=" + self.need("libsvm/a9a.t.gz"))
+        self.assertGreaterEqual(figures["accuracy"], 0.848)
+        self.assertGreaterEqual(figures["auc"], 0.900)
+        self.assertLessEqual(figures["logloss"], 0.326)
+
+    def test_agaricus(self):
+        figures = self.train("agaricus/job.yaml", [42],
+                             "data.train=" + self.need("libsvm/agaricus_train.txt.gz"),
+                             "data.eval=" + self.need("libsvm/agaricus_test.txt.gz"))
+        self.assertEqual(figures["accuracy"], 1.0)
+
+    def criteo(self, model):
+        path = self.need("criteo/kaggle_first10k_train.tsv.gz")
+        return self.train("criteo/%s.yaml" % model, [1, 2, 3, 4, 5], "data.train.0.path=" + path,
+                          "data.eval.0.path=" + path)
+
+    def test_criteo_lr(self):
+        figures = self.criteo("lr")
+        self.assertGreaterEqual(figures["auc"], 0.740)
+        self.assertLessEqual(figures["logloss"], 0.475)
+
+    def test_criteo_fm(self):
+        self.assertGreaterEqual(self.criteo("fm")["auc"], 0.725)
+
+    def test_criteo_deepfm(self):
+        self.assertGreaterEqual(self.criteo("deepfm")["auc"], 0.725)
+
+    def test_criteo_dcn(self):
+        self.assertGreaterEqual(self.criteo("dcn")["auc"], 0.725)
+
+    def test_criteo_dlrm(self):
+        self.assertGreaterEqual(self.criteo("dlrm")["auc"], 0.725)
+
+    def test_synthetic(self):
+        # The evaluation rows follow the training rows of the same teacher.
+        teacher = run_json("datagen", "--rows", "100000", "--first-row", "1000000", "--seed", "1", "--interactions",
+                           "--output", os.devnull)["teacher"]["auc"]
+        print("synthetic: the teacher's auc %.4f" % teacher, flush=True)
+        fm = self.train("synthetic/fm.yaml", [42])["auc"]
+        self.assertGreaterEqual(fm, teacher - 0.005)
+        self.assertLessEqual(self.train("synthetic/lr.yaml", [42])["auc"], fm - 0.02)
+
+    def test_fashion_mnist(self):
+        self.need(FASHION_MNIST)
+        self.assertGreaterEqual(self.train("fashion_mnist/job.yaml", [42])["accuracy"], 0.880)
+
+    def bibtex(self, job):
+        return self.train("bibtex/%s.yaml" % job, [1, 2, 3],
+                          "data.train=" + self.need("xmc/bibtex_train.xmc.txt.gz"),
+                          "data.eval=" + self.need("xmc/bibtex_test.xmc.txt.gz"))
+
+    def test_bibtex_linear(self):
+        self.assertGreaterEqual(self.bibtex("linear")["precision_at_1"], 0.615)
+
+    def test_bibtex_hidden(self):
+        figures = self.bibtex("hidden")
+        self.assertGreaterEqual(figures["precision_at_1"], 0.62)
+        self.assertGreaterEqual(figures["precision_at_5"], 0.275)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
