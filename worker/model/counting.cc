@@ -30,7 +30,7 @@ class CountingModel : public ModelGraph {
       group_of_table_ = {0};
     }
     TensorSpec* tensor = spec_.add_tensors();
-    tensor->set_name("count");
+    tensor->set_name("records");
     tensor->add_shape(dim);
     tensor->set_init(TensorSpec::ZERO);
   }

@@ -42,7 +42,7 @@ TEST_CASE("Counting: gradients are the integer sums of the records", "[unit]") {
   CHECK((*graph)->spec().tables(0).name() == "count");
   CHECK((*graph)->spec().tables(0).dim() == 3);
   CHECK((*graph)->spec().tables(0).init_stddev() == 0);
-  CHECK((*graph)->spec().tensors(0).name() == "count");
+  CHECK((*graph)->spec().tensors(0).name() == "records");
   CHECK((*graph)->spec().tensors(0).shape(0) == 3);
   CHECK((*graph)->loss() == Model::BINARY_CROSS_ENTROPY);
   TestModel model(std::move(graph).value(), 1);
