@@ -86,13 +86,12 @@ bool ClusterMember::Ended(absl::Status* reason) const {
   return ended_;
 }
 
-void ClusterMember::Examine(const absl::Status& status) {
+void ClusterMember::Examine(const absl::Status& status, const Identity& asked) {
   if (absl::IsFailedPrecondition(status)) {
-    End(status);
+    if (identity().process() == asked.process()) End(status);
   } else if (absl::IsNotFound(status)) {
-    const uint64_t before = identity().process();
     MutexLock lock(&register_mu_);
-    if (identity().process() != before || stopped_) return;  // another thread was quicker
+    if (identity().process() != asked.process() || stopped_) return;  // another thread was quicker
     const absl::Status registered = Register(absl::Seconds(1));
     if (!registered.ok() && !Unreachable(registered)) End(registered);
   }
@@ -132,7 +131,7 @@ void ClusterMember::WatchLoop() {
     *request.mutable_identity() = identity();
     absl::StatusOr<ClusterView> view = scheduler_.Watch(request, kCallTimeout);
     if (!view.ok()) {
-      Examine(view.status());
+      Examine(view.status(), request.identity());
       // A scheduler that starts anew may count versions from below: ask it for everything.
       request.set_known_version(0);
       Nap(kRetryNap);
@@ -180,7 +179,7 @@ void ClusterMember::TaskLoop() {
       *result.mutable_identity() = identity();
       const absl::Status sent = scheduler_.TaskDone(result, kCallTimeout).status();
       if (sent.ok() || !Unreachable(sent)) {
-        Examine(sent);
+        Examine(sent, result.identity());
         break;
       }
       Nap(kRetryNap);
@@ -190,14 +189,15 @@ void ClusterMember::TaskLoop() {
 
 void ClusterMember::Flush() {
   absl::Status status;
+  const Identity asked = identity();
   {
     MutexLock lock(&send_mu_);
     HeartbeatRequest request = callbacks_.collect();
-    *request.mutable_identity() = identity();
+    *request.mutable_identity() = asked;
     status = scheduler_.Heartbeat(request, kCallTimeout).status();
     if (!status.ok() && callbacks_.not_delivered) callbacks_.not_delivered(request);
   }
-  Examine(status);
+  Examine(status, asked);
 }
 
 void ClusterMember::HeartbeatLoop() {

@@ -59,8 +59,9 @@ class ClusterMember {
   // True when this process has ended: told to shut down (OK) or fenced (the reason).
   bool Ended(absl::Status* reason) const;
   bool stopped() const { return stopped_; }
-  // Looks at an error of a call with an identity: registers again or ends, if that is what it means.
-  void Examine(const absl::Status& status);
+  // Looks at an error of a call that was made as `asked`: registers again or ends, if that is what it means. What is
+  // said of an identity that was given up meanwhile means nothing.
+  void Examine(const absl::Status& status, const Identity& asked);
 
  private:
   absl::Status Register(absl::Duration timeout);

@@ -146,6 +146,21 @@ TEST_CASE("Cluster member: registers again when it is unknown, ends when it is f
   CHECK(reason.message() == "a newer process has this name");
 }
 
+TEST_CASE("Cluster member: registers once when several calls learn that it was declared dead", "[proto][unit]") {
+  FakeScheduler scheduler;
+  ClusterMember member(&scheduler, RegisterRequest(), Quiet());
+  REQUIRE(member.Start(absl::Seconds(10)).ok());
+  const Identity asked = member.identity();
+  // The second answer is looked at when the first has led to a new identity.
+  for (int call = 0; call < 2; ++call) member.Examine(absl::NotFoundError("declared dead"), asked);
+  CHECK(member.identity().process() == 2);
+  member.Examine(absl::FailedPreconditionError("fenced"), asked);
+  absl::Status reason;
+  CHECK_FALSE(member.Ended(&reason));
+  member.Examine(absl::FailedPreconditionError("fenced"), member.identity());
+  CHECK(member.Ended(&reason));
+}
+
 TEST_CASE("Cluster member: ends without an error when the cluster shuts down", "[proto][unit]") {
   FakeScheduler scheduler;
   scheduler.view.set_version(1);

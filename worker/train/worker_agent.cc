@@ -243,7 +243,7 @@ absl::StatusOr<NextWorkReply> WorkerAgent::Impl::NextWork(NextWorkRequest reques
     absl::StatusOr<NextWorkReply> reply =
         options_.scheduler->NextWork(request, kCallTimeout + absl::Milliseconds(request.wait_ms()));
     if (reply.ok()) return reply;
-    member_.Examine(reply.status());
+    member_.Examine(reply.status(), request.identity());
     if (!absl::IsUnavailable(reply.status()) && !absl::IsDeadlineExceeded(reply.status()) &&
         !absl::IsNotFound(reply.status())) {
       return reply.status();
