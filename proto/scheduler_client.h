@@ -9,8 +9,9 @@
 
 namespace shoal {
 
-// Blocking calls, each with a deadline. Thread-safe. UNAVAILABLE and DEADLINE_EXCEEDED are worth a retry;
-// FAILED_PRECONDITION from a call with an identity means that this process is fenced: it exits and does not come back.
+// Blocking calls, each with a deadline. Thread-safe. UNAVAILABLE and DEADLINE_EXCEEDED are worth a retry. From a call
+// with an identity, NOT_FOUND means that the scheduler does not know the process (any more) or has declared it dead: it
+// registers again; FAILED_PRECONDITION means that it is fenced or has left: it exits and does not come back.
 class SchedulerClient {
  public:
   virtual ~SchedulerClient() = default;
