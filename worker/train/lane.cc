@@ -251,8 +251,11 @@ void Lane::CountTrained(const Grant& grant, JobContext* context, BatchStep* step
   const uint64_t behind = computed.batch > step->slowest_clock() ? computed.batch - step->slowest_clock() : 0;
   host_.progress().AddBatch(context->job(), batch.rows, behind, between);
   if (batch.begin < *counted) return;  // a recomputed batch is not counted twice
+  // bsp: a round that its former holder pushed and counted, but that was not applied yet, is computed again.
+  const bool alone = *counted == 0 && context->config().sync().has_bsp();
   *counted = batch.end;
-  const Progress::Trained where{context->job(), grant.run(), grant.pass(), grant.split(), batch.begin, batch.end};
+  const Progress::Trained where{context->job(), grant.run(), grant.pass(), grant.split(),
+                                batch.begin,    batch.end,   alone};
   host_.progress().AddTrained(thread_, where, [&](MetricSums* sums) {
     StepResult result;
     result.loss_sum = computed.loss_sum;

@@ -47,7 +47,7 @@ Progress::Segment* Progress::SegmentFor(Lane* lane, const Trained& trained) {
   for (Segment& segment : lane->segments) {
     Trained& where = segment.where;
     if (where.job == trained.job && where.run == trained.run && where.pass == trained.pass &&
-        where.split == trained.split && where.end == trained.begin) {
+        where.split == trained.split && where.end == trained.begin && !where.alone) {
       where.end = trained.end;
       return &segment;
     }

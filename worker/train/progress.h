@@ -24,6 +24,8 @@ class Progress {
   // Metrics of records [begin, end) that all servers have acknowledged.
   struct Trained {
     uint64_t job, run, pass, split, begin, end;
+    // Perhaps counted by a former holder of the split, so it is reported on its own: the scheduler drops it whole then.
+    bool alone = false;
   };
   // `add` adds the batch to the sums it is given; called once, under the thread's lock.
   template <typename Add>

@@ -31,6 +31,20 @@ TEST_CASE("Progress: consecutive batches become one segment, a gap starts anothe
   CHECK(progress.Collect().segments_size() == 0);
 }
 
+TEST_CASE("Progress: a batch that may have been counted before stays a segment of its own", "[worker][unit]") {
+  Progress progress(1);
+  Progress::Trained recomputed = Records(100, 200);
+  recomputed.alone = true;
+  progress.AddTrained(0, recomputed, [](MetricSums* sums) { sums->examples += 100; });
+  Train(&progress, 200, 300);
+  Train(&progress, 300, 400);
+  const HeartbeatRequest request = progress.Collect();
+  REQUIRE(request.segments_size() == 2);
+  CHECK(request.segments(0).end() == 200);
+  CHECK(request.segments(1).begin() == 200);
+  CHECK(request.segments(1).end() == 400);
+}
+
 TEST_CASE("Progress: what could not be delivered is in the next heartbeat, in order and once", "[worker][unit]") {
   Progress progress(2);
   Train(&progress, 0, 100);
