@@ -76,12 +76,12 @@ absl::StatusOr<ParityResult> VerifyParity(const Job& job, const std::atomic<bool
   if (bare.data().format().has_synthetic()) {
     bare.mutable_data()->mutable_format()->mutable_synthetic()->set_eval_rows(0);
   }
-  // Two workers share the job in the last run, and all of them should have joined before it starts.
   ParityResult result;
   for (const uint32_t threads : {1, 4}) {
     SHOAL_ASSIGN_OR_RETURN(ParityRun run, RunInProcess(threads, bare, stop));
     result.runs.push_back(std::move(run));
   }
+  // Both workers should have joined before this run starts, so that they share the job.
   bare.mutable_workers()->set_min(2);
   SHOAL_ASSIGN_OR_RETURN(ParityRun run, RunOnProcesses(bare, stop));
   result.runs.push_back(std::move(run));

@@ -26,7 +26,7 @@ class TempDir {
 // Loads the job from text; paths in it are relative to `dir`. Throws std::runtime_error (a failed test) if it is bad.
 Job TestJob(const std::string& yaml, const std::string& dir, const std::vector<std::string>& overrides = {});
 
-// The counting job over `rows` synthetic rows in splits of `split_bytes`; `sync` is YAML such as "asp".
+// The counting job over `rows` synthetic rows, with checkpoints in `dir`/ckpt; `sync` is YAML such as "asp".
 Job CountingJob(const std::string& dir, uint64_t rows, uint32_t passes, const std::string& sync);
 
 // One line with a job's state, reason and counters, for failed assertions.
