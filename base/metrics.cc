@@ -13,6 +13,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 // -32.
 constexpr double kMinLogit = -32, kMaxLogit = 17;
 
+// About where sorting the list costs what clearing and searching all bins does.
+constexpr size_t kMaxFew = 4096;
+
 int BinOf(float probability) {
   const double p = probability;
   if (!(p > 0)) return 0;
@@ -41,10 +44,27 @@ double Entropy(double rate) { return -rate * std::log(rate) - (1 - rate) * std::
 
 }  // namespace
 
-void AucHistogram::Allocate() {
-  for (std::vector<uint64_t>& counts : counts_) {
-    if (counts.empty()) counts.assign(kBins, 0);
+void AucHistogram::Spread() {
+  for (std::vector<uint64_t>& counts : counts_) counts.assign(kBins, 0);
+  for (const Bin& bin : few_) {
+    counts_[0][bin.bin] += bin.negatives;
+    counts_[1][bin.bin] += bin.positives;
   }
+  few_ = {};
+}
+
+void AucHistogram::Count(const Bin& bin) {
+  negatives_ += bin.negatives;
+  positives_ += bin.positives;
+  if (counts_[0].empty()) {
+    if (few_.size() < kMaxFew) {
+      few_.push_back(bin);
+      return;
+    }
+    Spread();
+  }
+  counts_[0][bin.bin] += bin.negatives;
+  counts_[1][bin.bin] += bin.positives;
 }
 
 void AucHistogram::Add(float probability, bool positive) {
@@ -52,15 +72,16 @@ void AucHistogram::Add(float probability, bool positive) {
     ++nan_count_;
     return;
   }
-  Allocate();
-  ++counts_[positive][BinOf(probability)];
-  ++(positive ? positives_ : negatives_);
+  Count({static_cast<uint32_t>(BinOf(probability)), positive ? 0u : 1u, positive ? 1u : 0u});
 }
 
 void AucHistogram::Merge(const AucHistogram& other) {
   nan_count_ += other.nan_count_;
-  if (other.counts_[0].empty()) return;
-  Allocate();
+  if (other.counts_[0].empty()) {
+    for (size_t i = 0, size = other.few_.size(); i < size; ++i) Count(Bin(other.few_[i]));
+    return;
+  }
+  if (counts_[0].empty()) Spread();
   for (int c = 0; c < 2; ++c) {
     for (int b = 0; b < kBins; ++b) counts_[c][b] += other.counts_[c][b];
   }
@@ -70,8 +91,8 @@ void AucHistogram::Merge(const AucHistogram& other) {
 
 double AucHistogram::Auc() const {
   AucSum sum;
-  for (size_t b = 0; b < counts_[0].size(); ++b) {
-    sum.AddGroup(static_cast<double>(counts_[0][b]), static_cast<double>(counts_[1][b]));
+  for (const Bin& bin : NonEmptyBins()) {
+    sum.AddGroup(static_cast<double>(bin.negatives), static_cast<double>(bin.positives));
   }
   return sum.Value();
 }
@@ -82,16 +103,24 @@ std::vector<AucHistogram::Bin> AucHistogram::NonEmptyBins() const {
     if (counts_[0][b] + counts_[1][b] == 0) continue;
     bins.push_back({static_cast<uint32_t>(b), counts_[0][b], counts_[1][b]});
   }
+  if (few_.empty()) return bins;
+  std::vector<Bin> sorted = few_;
+  std::sort(sorted.begin(), sorted.end(), [](const Bin& a, const Bin& b) { return a.bin < b.bin; });
+  for (const Bin& bin : sorted) {
+    if (bin.negatives + bin.positives == 0) continue;
+    if (bins.empty() || bins.back().bin != bin.bin) {
+      bins.push_back(bin);
+      continue;
+    }
+    bins.back().negatives += bin.negatives;
+    bins.back().positives += bin.positives;
+  }
   return bins;
 }
 
 bool AucHistogram::AddBin(const Bin& bin) {
   if (bin.bin >= static_cast<uint32_t>(kBins)) return false;
-  Allocate();
-  counts_[0][bin.bin] += bin.negatives;
-  counts_[1][bin.bin] += bin.positives;
-  negatives_ += bin.negatives;
-  positives_ += bin.positives;
+  Count(bin);
   return true;
 }
 

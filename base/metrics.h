@@ -11,7 +11,8 @@
 namespace shoal {
 
 // Area under the ROC curve from counts in fixed bins, mergeable. Bins are even in logit space, so that rare positives
-// (scores crowded near 0) are still told apart. Not thread-safe.
+// (scores crowded near 0) are still told apart. A few observations are kept as a list, so that the many histograms of a
+// split or less each do not cost the megabyte of all bins. Not thread-safe.
 class AucHistogram {
  public:
   static constexpr int kBins = 1 << 16;
@@ -25,7 +26,7 @@ class AucHistogram {
   uint64_t negatives() const { return negatives_; }
   uint64_t nan_count() const { return nan_count_; }
 
-  // Sparse form for the wire: (bin, negatives, positives) of the bins that are not empty.
+  // Sparse form for the wire: (bin, negatives, positives) of the bins that are not empty, ascending.
   struct Bin {
     uint32_t bin;
     uint64_t negatives;
@@ -37,8 +38,11 @@ class AucHistogram {
   void AddNan(uint64_t count) { nan_count_ += count; }
 
  private:
-  void Allocate();
-  std::vector<uint64_t> counts_[2];  // [class][bin]; empty until the first Add
+  void Count(const Bin& bin);
+  void Spread();  // from the list to all bins
+
+  std::vector<Bin> few_;             // in no order, bins may repeat; empty once counts_ is in use
+  std::vector<uint64_t> counts_[2];  // [class][bin]; empty while there are few observations
   uint64_t positives_ = 0, negatives_ = 0, nan_count_ = 0;
 };
 
