@@ -18,15 +18,15 @@ void Router::Route(const Batch& batch, KeyGroup* group) {
   size_t occurrences = 0;
   for (uint32_t slot : slots_) occurrences += batch.slots[slot].keys.size();
   SHOAL_CHECK(occurrences < std::numeric_limits<uint32_t>::max());
-  PrepareTable(occurrences);
   unique_.clear();
+  PrepareTable();
   group->inverse.resize(batch.slots.size());
   for (std::vector<uint32_t>& inverse : group->inverse) inverse.clear();
   for (uint32_t slot : slots_) {
     const std::vector<uint64_t>& keys = batch.slots[slot].keys;
     std::vector<uint32_t>& inverse = group->inverse[slot];
     inverse.resize(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) inverse[i] = FindOrInsert(keys[i]);
+    FindIds(keys, inverse.data());
   }
   SortByPartition(group);
   for (uint32_t slot : slots_) {
@@ -34,23 +34,46 @@ void Router::Route(const Batch& batch, KeyGroup* group) {
   }
 }
 
-void Router::PrepareTable(size_t occurrences) {
+void Router::PrepareTable() {
   // An old stamp must never look current: start afresh when the counter comes round.
-  if (++stamp_ == 0) {
-    std::fill(cells_.begin(), cells_.end(), Cell{0, 0, 0});
-    stamp_ = 1;
-  }
-  if (2 * occurrences <= cells_.size() && !cells_.empty()) return;
-  int bits = 6;
-  while ((size_t{1} << bits) < 2 * occurrences) ++bits;
-  cells_.assign(size_t{1} << bits, Cell{0, 0, 0});
-  shift_ = 64 - bits;
+  if (++stamp_ != 0) return;
+  std::fill(cells_.begin(), cells_.end(), Cell{0, 0, 0});
   stamp_ = 1;
 }
 
-uint32_t Router::FindOrInsert(uint64_t key) {
+void Router::Grow() {
+  const size_t size = std::max<size_t>(256, 4 * cells_.size());
+  cells_.assign(size, Cell{0, 0, 0});
+  shift_ = 64 - __builtin_ctzll(size);
+  stamp_ = 1;
+  for (uint32_t id = 0; id < unique_.size(); ++id) {
+    size_t i = Home(unique_[id]);
+    while (cells_[i].stamp == stamp_) i = (i + 1) & (size - 1);
+    cells_[i] = {unique_[id], id, stamp_};
+  }
+}
+
+// Fibonacci hashing: the high bits of the product depend on all bits of the key.
+size_t Router::Home(uint64_t key) const { return (key * 0x9e3779b97f4a7c15ULL) >> shift_; }
+
+void Router::FindIds(const std::vector<uint64_t>& keys, uint32_t* ids) {
+  // Cells of a few keys are on their way while earlier ones are compared.
+  constexpr size_t kAhead = 16;
+  size_t homes[kAhead];
+  for (size_t begin = 0; begin < keys.size(); begin += kAhead) {
+    const size_t count = std::min(kAhead, keys.size() - begin);
+    if (2 * (unique_.size() + count) > cells_.size()) Grow();
+    for (size_t i = 0; i < count; ++i) {
+      homes[i] = Home(keys[begin + i]);
+      __builtin_prefetch(&cells_[homes[i]]);
+    }
+    for (size_t i = 0; i < count; ++i) ids[begin + i] = FindOrInsert(homes[i], keys[begin + i]);
+  }
+}
+
+uint32_t Router::FindOrInsert(size_t home, uint64_t key) {
   const size_t mask = cells_.size() - 1;
-  for (size_t i = Mix64(key) >> shift_;; i = (i + 1) & mask) {
+  for (size_t i = home;; i = (i + 1) & mask) {
     Cell& cell = cells_[i];
     if (cell.stamp != stamp_) {
       cell = {key, static_cast<uint32_t>(unique_.size()), stamp_};

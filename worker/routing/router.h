@@ -29,13 +29,16 @@ class Router {
     uint32_t stamp;  // the batch that wrote the cell; others count as empty
   };
 
-  void PrepareTable(size_t occurrences);
-  uint32_t FindOrInsert(uint64_t key);
+  void PrepareTable();
+  void Grow();
+  size_t Home(uint64_t key) const;
+  void FindIds(const std::vector<uint64_t>& keys, uint32_t* ids);
+  uint32_t FindOrInsert(size_t home, uint64_t key);
   void SortByPartition(KeyGroup* group);
 
   const std::vector<uint32_t> slots_;
   const uint32_t partitions_;
-  std::vector<Cell> cells_;  // a power of two, at most half full
+  std::vector<Cell> cells_;  // a power of two, at most half full: as small as the unique keys allow, to stay in cache
   int shift_ = 0;            // hash >> shift_ is a cell
   uint32_t stamp_ = 0;
   std::vector<uint64_t> unique_;        // keys by id
