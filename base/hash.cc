@@ -1,5 +1,7 @@
 #include "base/hash.h"
 
+// Compiled in: most tokens are a few bytes long, for which the call would cost as much as the hash.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace shoal {

@@ -1,3 +1,4 @@
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -7,10 +8,29 @@
 
 namespace shoal {
 
-int64_t CriteoBucket(int64_t x) {
-  if (x <= 2) return x;
+namespace {
+
+int64_t LogBucket(int64_t x) {
   const double log = std::log(static_cast<double>(x));
   return static_cast<int64_t>(std::floor(log * log));
+}
+
+// Buckets of the values that are nearly all of a real column; a look-up costs a fraction of a logarithm.
+constexpr int64_t kTabulated = 4096;
+
+std::array<uint8_t, kTabulated> TabulateBuckets() {
+  std::array<uint8_t, kTabulated> buckets{};
+  // The last is floor(ln(4095)^2) = 69.
+  for (int64_t x = 0; x < kTabulated; ++x) buckets[x] = static_cast<uint8_t>(x <= 2 ? x : LogBucket(x));
+  return buckets;
+}
+
+}  // namespace
+
+int64_t CriteoBucket(int64_t x) {
+  if (x <= 2) return x;
+  static const std::array<uint8_t, kTabulated> buckets = TabulateBuckets();
+  return x < kTabulated ? buckets[x] : LogBucket(x);
 }
 
 CriteoColumns::CriteoColumns(uint32_t integers, uint32_t categories, CriteoFormat::Integers integer_features)

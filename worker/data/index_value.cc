@@ -10,13 +10,6 @@
 namespace shoal {
 namespace {
 
-bool IsDigits(absl::string_view text) {
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-  }
-  return !text.empty();
-}
-
 absl::string_view WithoutLeadingZeros(absl::string_view digits) {
   while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
   return digits;
@@ -27,33 +20,48 @@ absl::string_view WithoutLeadingZeros(absl::string_view digits) {
 IndexValueParser::IndexValueParser(const Limits& limits) : limits_(limits), slot_seed_(SlotSeed(kIndexSlot)) {}
 
 bool IndexValueParser::ParseOne(absl::string_view token, Batch* batch, Problem* problem) {
-  const size_t colon = token.find(':');
+  size_t colon = 0;
+  uint64_t value = 0;  // wraps with more than kMaxDigits digits
+  for (; colon < token.size() && token[colon] >= '0' && token[colon] <= '9'; ++colon) {
+    value = value * 10 + static_cast<uint64_t>(token[colon] - '0');
+  }
+  const bool is_digits = colon > 0 && colon < token.size() && token[colon] == ':';
+  if (!is_digits) colon = token.find(':');
   if (colon == absl::string_view::npos) return Bad(problem, "feature", token, "index:value");
   const absl::string_view digits = token.substr(0, colon);
   const absl::string_view number = token.substr(colon + 1);
-  if (!IsDigits(digits)) {
+  if (!is_digits) {
     if (limits_.skip_qid && digits == "qid") return true;
     return Bad(problem, "index", digits, "an integer of digits only, as in index:value");
   }
   const absl::string_view index = WithoutLeadingZeros(digits);
   if (limits_.one_based && index == "0") return Bad(problem, "index", digits, "at least 1 (format.libsvm.one_based)");
   if (limits_.index_limit != 0) {
-    uint64_t value;
-    if (!ParseUnsigned(index, &value) || value >= limits_.index_limit) {
+    if (index.size() > kMaxDigits || value >= limits_.index_limit) {
       return Bad(problem, "index", digits, absl::StrCat("less than ", limits_.index_limit, ", as the header says"));
     }
   }
-  float weight;
-  if (!ParseFiniteFloat(number, &weight)) {
+  float weight = 1;
+  // Most values are "1".
+  if (!(number.size() == 1 && number[0] == '1') && !ParseFiniteFloat(number, &weight)) {
     const bool another = number.find(':') != absl::string_view::npos;
     return Bad(problem, absl::StrCat("value of index ", absl::string_view(Quoted(index))), number,
                another ? "one finite number (field:index:value of libffm is not index:value)" : "a finite number");
   }
-  if (index.size() < previous_.size() || (index.size() == previous_.size() && index <= previous_)) ascending_ = false;
-  previous_ = index;
+  NoticeOrder(index, value);
   batch->slots[0].keys.push_back(FeatureKey(slot_seed_, index));
   batch->slots[0].weights.push_back(weight);
   return true;
+}
+
+void IndexValueParser::NoticeOrder(absl::string_view index, uint64_t value) {
+  if (index.size() == previous_.size()) {
+    ascending_ &= index.size() <= kMaxDigits ? value > previous_value_ : index > previous_;
+  } else {
+    ascending_ &= index.size() > previous_.size();
+  }
+  previous_ = index;
+  previous_value_ = value;
 }
 
 bool IndexValueParser::CheckDistinct(absl::string_view features, const SlotColumn& column, size_t first,

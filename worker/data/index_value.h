@@ -31,11 +31,16 @@ class IndexValueParser {
 
  private:
   bool ParseOne(absl::string_view token, Batch* batch, Problem* problem);
+  // `value` is the index as a number when it has at most kMaxDigits digits.
+  void NoticeOrder(absl::string_view index, uint64_t value);
   bool CheckDistinct(absl::string_view features, const SlotColumn& column, size_t first, Problem* problem);
+
+  static constexpr size_t kMaxDigits = 19;  // all numbers of so many digits fit 64 bits
 
   const Limits limits_;
   const uint64_t slot_seed_;
-  absl::string_view previous_;  // index before this one, to notice ascending order
+  absl::string_view previous_;   // index before this one, to notice ascending order
+  uint64_t previous_value_ = 0;  // its value, when it fits
   bool ascending_ = true;
   std::vector<uint64_t> sorted_;  // keys of a row whose indices are not in ascending order
 };

@@ -61,6 +61,7 @@ Teacher::Teacher(const SyntheticFormat& options)
   const double scale = std::sqrt(kLinearVariance / categories_);
   for (uint32_t c = 0; c < categories_; ++c) {
     missing_category_.push_back(c % 4 == 3 ? 0.3 * columns.Uniform() : 0.01);
+    id_offsets_.push_back(HashCoordinates({seed_, kIdStream, c}));
     Random weights({seed_, kWeightStream, c});
     for (uint64_t r = 0; r < kWeighted; ++r) {
       weights_.push_back(r < weighted ? static_cast<float>(scale * weights.Normal() * Shrink(r)) : 0.f);
@@ -135,7 +136,7 @@ void Teacher::MakeRow(uint64_t row, SyntheticRow* out) const {
 
 absl::string_view Teacher::IdText(uint32_t column, uint64_t rank, char* buffer) const {
   const bool wide = ids_ > (uint64_t{1} << 32);
-  const uint64_t offset = HashCoordinates({seed_, kIdStream, column});
+  const uint64_t offset = id_offsets_[column];
   uint64_t id;
   if (wide) {
     id = Mix64(rank + offset);

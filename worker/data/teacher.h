@@ -54,6 +54,7 @@ class Teacher {
   const double broad_tail_;              // the same for the law of the broad share
   std::vector<double> missing_integer_;  // per column: probability
   std::vector<double> missing_category_;
+  std::vector<uint64_t> id_offsets_;    // per category: where its ids start
   std::vector<double> mu_, sigma_;      // of the integers' logarithms
   std::vector<float> integer_weights_;  // per column: of the bucket's square root, and of a missing value
   std::vector<float> weights_;          // [category][rank]; the last is the missing value's
