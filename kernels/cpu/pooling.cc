@@ -1,5 +1,7 @@
 #include "kernels/cpu/pooling.h"
 
+#include <type_traits>
+
 namespace shoal::cpu {
 namespace {
 
@@ -19,21 +21,48 @@ void ForEachOccurrence(const Bags& bags, const float* table, size_t dim, Visit v
   }
 }
 
+template <size_t kDim>
+using Fixed = std::integral_constant<size_t, kDim>;
+
+// Calls use(dim) with the common widths as constants: rows are so short that a loop of unknown length costs more than
+// what it does. Element by element the arithmetic is the same.
+template <typename Use>
+void WithDim(size_t dim, Use use) {
+  switch (dim) {
+    case 1:
+      return use(Fixed<1>());
+    case 4:
+      return use(Fixed<4>());
+    case 8:
+      return use(Fixed<8>());
+    case 16:
+      return use(Fixed<16>());
+    default:
+      return use(dim);
+  }
+}
+
+// to[d] += factor * from[d]. `Dim` is size_t or Fixed.
+template <typename Dim>
+void AddScaled(const float* __restrict from, float factor, Dim dim, float* __restrict to) {
+  for (size_t d = 0; d < dim; ++d) to[d] += factor * from[d];
+}
+
 }  // namespace
 
 void PoolBags(const Bags& bags, const float* table, size_t dim, size_t stride, float* out) {
-  ForEachOccurrence(bags, table, dim, [=](size_t bag, size_t row, float factor) {
-    const float* from = table + row * dim;
-    float* to = out + bag * stride;
-    for (size_t d = 0; d < dim; ++d) to[d] += factor * from[d];
+  WithDim(dim, [&](auto width) {
+    ForEachOccurrence(bags, table, width, [=](size_t bag, size_t row, float factor) {
+      AddScaled(table + row * width, factor, width, out + bag * stride);
+    });
   });
 }
 
 void PoolBagsGradient(const Bags& bags, const float* gradient, size_t dim, size_t stride, float* table_gradient) {
-  ForEachOccurrence(bags, table_gradient, dim, [=](size_t bag, size_t row, float factor) {
-    const float* from = gradient + bag * stride;
-    float* to = table_gradient + row * dim;
-    for (size_t d = 0; d < dim; ++d) to[d] += factor * from[d];
+  WithDim(dim, [&](auto width) {
+    ForEachOccurrence(bags, table_gradient, width, [=](size_t bag, size_t row, float factor) {
+      AddScaled(gradient + bag * stride, factor, width, table_gradient + row * width);
+    });
   });
 }
 
