@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "scheduler/jobs/active_job.h"
-#include "scheduler/jobs/job_context.h"
+#include "scheduler/jobs/job_environment.h"
 #include "scheduler/scheduler.h"
 
 namespace shoal {
@@ -99,7 +99,7 @@ class SchedulerCore {
   TaskBoard tasks_;
   ThreadTable threads_;
   Changes changes_;
-  JobContext context_;
+  JobEnvironment context_;
   std::map<uint64_t, std::unique_ptr<ActiveJob>> jobs_;  // ended ones too
   std::vector<ActiveJob*> active_;                       // those that have not ended, by id
   std::map<std::string, uint64_t> request_ids_;

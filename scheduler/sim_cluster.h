@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "scheduler/ledger/done_set.h"
+#include "scheduler/ledger/intersect.h"
 #include "scheduler/scheduler.h"
 
 namespace shoal {

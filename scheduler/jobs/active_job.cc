@@ -39,7 +39,7 @@ std::string Failure(const Task& task) {
 
 }  // namespace
 
-ActiveJob::ActiveJob(const JobContext& context, StoredJob stored) : context_(context), stored_(std::move(stored)) {
+ActiveJob::ActiveJob(const JobEnvironment& context, StoredJob stored) : context_(context), stored_(std::move(stored)) {
   if (stored_.run() == 0) {
     stored_.set_run(1);
     stored_.set_state(QUEUED);

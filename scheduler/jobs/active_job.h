@@ -12,7 +12,7 @@
 #include "absl/types/optional.h"
 #include "proto/checkpoint.pb.h"
 #include "scheduler/jobs/event_log.h"
-#include "scheduler/jobs/job_context.h"
+#include "scheduler/jobs/job_environment.h"
 #include "scheduler/jobs/job_metrics.h"
 #include "scheduler/ledger/pass_ledger.h"
 #include "scheduler/ledger/round_ledger.h"
@@ -25,7 +25,7 @@ namespace shoal {
 class ActiveJob {
  public:
   // A new job is QUEUED. A stored one goes on where it was (Resume).
-  ActiveJob(const JobContext& context, StoredJob stored);
+  ActiveJob(const JobEnvironment& context, StoredJob stored);
 
   // --- Life (active_job.cc, active_job_start.cc) ---
   void Start();                             // QUEUED -> STARTING
@@ -151,7 +151,7 @@ class ActiveJob {
   bool AcceptFingerprint(const Process& process);
   void LiveSetChanged();
 
-  const JobContext context_;
+  const JobEnvironment context_;
   StoredJob stored_;
   EventLog log_;
   uint64_t version_ = 0;

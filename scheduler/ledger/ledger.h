@@ -7,7 +7,7 @@
 #include <map>
 
 #include "absl/types/optional.h"
-#include "scheduler/ledger/done_set.h"
+#include "scheduler/ledger/intersect.h"
 
 namespace shoal {
 

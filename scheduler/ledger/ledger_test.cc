@@ -31,7 +31,7 @@ TEST_CASE("DoneSet: the prefix grows over extras and falls on removal", "[schedu
 TEST_CASE("Intersect: a split is done when it is done in all partitions", "[scheduler][unit]") {
   const DoneSet set = Intersect({Done(2, {3, 5}), Done(4, {5, 6}), Done(1, {1, 3, 5, 6})}, 100);
   CHECK(set.prefix() == 2);
-  CHECK(set.extra() == std::set<uint64_t>{3, 5});
+  CHECK(set.extra() == std::vector<uint64_t>{3, 5});
   CHECK(Intersect({Done(9, {}), Done(9, {})}, 5).size() == 5);
   CHECK(Intersect({}, 5).size() == 0);
 }

@@ -15,7 +15,7 @@
 #include "proto/wire/parameter_messages.h"
 #include "server/checkpoint/part_format.h"
 #include "server/store/dense_blocks.h"
-#include "server/store/done_set.h"
+#include "base/done_set.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {

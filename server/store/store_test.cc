@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "server/store/done_set.h"
+#include "base/done_set.h"
 #include "server/store/initial_values.h"
 #include "server/store/key_hash.h"
 #include "server/store/sparse_table.h"

@@ -132,7 +132,7 @@ absl::StatusOr<uint64_t> BspLane::CountBatches(const Grant& grant) {
 
 BspLane::Next BspLane::Resume(Carried* carried) {
   const Grant& grant = carried->grant;
-  while (!lane_.host_.killed() && lane_.host_.JobActive(grant.job())) {
+  while (!lane_.host_.killed() && !lane_.host_.stopping() && lane_.host_.JobActive(grant.job())) {
     carried->routes = context_.routes();
     absl::StatusOr<OpenedSplit> opened = lane_.Open(grant, &context_, *carried->routes);
     if (!opened.ok() || opened->outcome == RequestOutcome::kFenced) {

@@ -120,7 +120,7 @@ CompletedWork Lane::RunGrant(const Grant& grant) {
 
 void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
   uint64_t counted = 0;
-  while (!host_.killed() && host_.JobActive(grant.job())) {
+  while (!host_.killed() && !host_.stopping() && host_.JobActive(grant.job())) {
     std::shared_ptr<const RouteMap> routes = context->routes();
     absl::StatusOr<OpenedSplit> opened = Open(grant, context, *routes);
     absl::StatusOr<SplitEnd> end = SplitEnd::kDrop;

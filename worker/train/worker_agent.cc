@@ -24,6 +24,8 @@ namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kContextWait = absl::Milliseconds(200);
+// Between questions to a scheduler that cannot be reached: a worker that is told to stop does so within it.
+constexpr absl::Duration kLongestNap = absl::Milliseconds(300);
 
 RegisterRequest Registration(const WorkerOptions& options) {
   RegisterRequest request;
@@ -250,7 +252,7 @@ absl::StatusOr<NextWorkReply> WorkerAgent::Impl::NextWork(NextWorkRequest reques
     }
     if (stopping_) return reply.status();  // the lease expires by itself
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(backoff));
-    backoff = std::min(backoff * 2, absl::Duration(absl::Seconds(1)));
+    backoff = std::min(backoff * 2, kLongestNap);
   }
   return absl::CancelledError("the worker is stopping");
 }

@@ -1,27 +1,9 @@
-#include "scheduler/ledger/done_set.h"
+#include "scheduler/ledger/intersect.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 namespace shoal {
-
-void DoneSet::Add(uint64_t split) {
-  if (split < prefix_) return;
-  extra_.insert(split);
-  while (!extra_.empty() && *extra_.begin() == prefix_) {
-    extra_.erase(extra_.begin());
-    ++prefix_;
-  }
-}
-
-void DoneSet::Remove(uint64_t split) {
-  if (split >= prefix_) {
-    extra_.erase(split);
-    return;
-  }
-  for (uint64_t s = split + 1; s < prefix_; ++s) extra_.insert(s);
-  prefix_ = split;
-}
 
 DoneSet Intersect(const std::vector<PartitionDone>& partitions, uint64_t limit) {
   if (partitions.empty()) return DoneSet();

@@ -1,6 +1,6 @@
 // What a job shares with the rest of the scheduler.
-#ifndef SHOAL_SCHEDULER_JOBS_JOB_CONTEXT_H_
-#define SHOAL_SCHEDULER_JOBS_JOB_CONTEXT_H_
+#ifndef SHOAL_SCHEDULER_JOBS_JOB_ENVIRONMENT_H_
+#define SHOAL_SCHEDULER_JOBS_JOB_ENVIRONMENT_H_
 
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -19,7 +19,7 @@ struct Changes {
 };
 
 // Borrowed; all of it outlives the job.
-struct JobContext {
+struct JobEnvironment {
   const Clock* clock = nullptr;
   absl::Duration heartbeat;
   absl::Duration deadline;
@@ -32,4 +32,4 @@ struct JobContext {
 
 }  // namespace shoal
 
-#endif  // SHOAL_SCHEDULER_JOBS_JOB_CONTEXT_H_
+#endif  // SHOAL_SCHEDULER_JOBS_JOB_ENVIRONMENT_H_
