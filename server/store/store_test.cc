@@ -5,9 +5,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/done_set.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "base/done_set.h"
 #include "server/store/initial_values.h"
 #include "server/store/key_hash.h"
 #include "server/store/sparse_table.h"
