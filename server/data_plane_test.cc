@@ -282,6 +282,15 @@ TEST_CASE("TTL: an untouched row is gone exactly when its time is up, and its ce
   CHECK(cluster.server(0).Report(1).expired() == 1);
 }
 
+TEST_CASE("TTL: one that is longer than any training never ends", "[server][unit]") {
+  JobConfig config = TestCluster::DefaultConfig();
+  config.mutable_job()->mutable_ttl()->set_examples(~uint64_t{0});
+  TestCluster cluster(config, 1);
+  cluster.PushTo(0, Batch(0, 5, {{1, {-1, -1}}}));
+  cluster.PushTo(0, Batch(5, 14, {{2, {-1, -1}}}));
+  CHECK(cluster.Read(1) == std::vector<float>{1, 1});
+}
+
 TEST_CASE("Threads push and pull at once; every example counts once per partition", "[server][unit]") {
   JobConfig config = TestCluster::DefaultConfig();
   config.mutable_job()->mutable_sync()->mutable_ssp()->set_staleness(1000);

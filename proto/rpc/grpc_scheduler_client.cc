@@ -2,6 +2,7 @@
 
 #include <grpcpp/client_context.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -14,12 +15,18 @@
 #include "proto/scheduler_service.grpc.pb.h"
 
 namespace shoal {
+namespace {
+
+// How long a call that found no connection lets the next attempt go on.
+constexpr absl::Duration kConnectPatience = absl::Milliseconds(150);
+
+}  // namespace
 
 // Thread-safe.
 class GrpcSchedulerClient::Impl {
  public:
   explicit Impl(const std::string& address)
-      : address_(address), stub_(SchedulerService::NewStub(MakeChannel(address, 0))) {}
+      : address_(address), channel_(MakeChannel(address, 0)), stub_(SchedulerService::NewStub(channel_)) {}
 
   template <typename Request, typename Reply>
   absl::StatusOr<Reply> Call(grpc::Status (SchedulerService::Stub::*method)(grpc::ClientContext*, const Request&,
@@ -40,6 +47,11 @@ class GrpcSchedulerClient::Impl {
       if (aborted_ && !status.ok()) return absl::CancelledError("scheduler client: aborted");
     }
     if (status.ok()) return reply;
+    // Blocking calls are what drives gRPC's sockets in a process without a server: a call that fails at once gives the
+    // next attempt to connect no time, and a scheduler that comes up later is not noticed for seconds.
+    if (absl::IsUnavailable(status)) {
+      channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + std::min(timeout, kConnectPatience)));
+    }
     if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
     return absl::Status(status.code(), absl::StrCat("scheduler ", address_, ": ", status.message()));
   }
@@ -53,6 +65,7 @@ class GrpcSchedulerClient::Impl {
 
  private:
   const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<SchedulerService::Stub> stub_;
   Mutex mu_;
   bool aborted_ ABSL_GUARDED_BY(mu_) = false;

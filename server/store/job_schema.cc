@@ -95,7 +95,8 @@ absl::StatusOr<std::shared_ptr<const JobSchema>> JobSchema::Create(const JobConf
     return absl::InvalidArgumentError(
         absl::StrCat("admission.min_count: ", schema->min_count, ", must be in [1, 1000000]"));
   }
-  schema->ttl_examples = job.ttl().examples();
+  // Half of all counts is for ever, and sums with it do not overflow.
+  schema->ttl_examples = std::min(job.ttl().examples(), uint64_t{1} << 62);
   schema->ttl_quantum = schema->ttl_examples / kQuantaPerTtl + 1;
   schema->soft_limit_bytes = job.memory().soft_limit();
   schema->hard_limit_bytes = job.memory().hard_limit();
