@@ -61,6 +61,7 @@ class PlannedDataSet : public DataSet {
     reader_options.pass = pass;
     reader_options.position = position;
     reader_options.block_records = block_records_;
+    reader_options.binary_labels = options_.binary_labels;
     reader_options.want_ids = options_.want_ids;
     if (!first_rows_.empty()) reader_options.first_row = first_rows_[index];
     auto reader =

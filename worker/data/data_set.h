@@ -36,8 +36,9 @@ class SplitReader {
 
 struct DataSetOptions {
   uint64_t seed = 1;
-  bool shuffle = true;    // false: file order, splits and records (evaluation, prediction)
-  bool want_ids = false;  // fill Batch::ids from data.columns.id (row number in the input where there is none)
+  bool shuffle = true;         // false: file order, splits and records (evaluation, prediction)
+  bool binary_labels = false;  // a label outside [0, 1] is a bad record (the loss is binary cross-entropy)
+  bool want_ids = false;       // fill Batch::ids from data.columns.id (row number in the input where there is none)
 };
 
 // Thread-safe: lanes open splits concurrently.

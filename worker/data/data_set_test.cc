@@ -285,4 +285,27 @@ TEST_CASE("DataSet: a bad record keeps its number and leaves nothing behind", "[
                                   "expected each index at most once in a row");
 }
 
+TEST_CASE("DataSet: with a binary loss a label outside [0, 1] is a bad record, named like any other", "[data][unit]") {
+  TempDir dir;
+  const Data data = MakeData("format { libsvm {} }", dir.Write("a", "1 1:1\n7 2:2\n0.5 3:3\n-2 4:4\n"));
+  const absl::StatusOr<InputPlan> plan = PlanInputs(data, InputKind::kTrain);
+  REQUIRE(plan.ok());
+  DataSetOptions options;
+  options.shuffle = false;
+  options.binary_labels = true;
+  const auto set = DataSet::Open(data, *plan, *MakeSchema(data, *plan), options);
+  REQUIRE(set.ok());
+  const auto reader = (*set)->OpenSplit(0, 0, 0);
+  REQUIRE(reader.ok());
+  Batch batch;
+  REQUIRE((*reader)->Next(100, &batch).ok());
+  CHECK(batch.labels == std::vector<float>{1, 0.5});
+  CHECK(batch.slots[0].keys.size() == 2);
+  REQUIRE(batch.bad.size() == 2);
+  CHECK(batch.bad[0].message == dir.Path("a") +
+                                    ": line 2, byte offset 6: field label: value \"7\": "
+                                    "expected 0 to 1, since the loss is binary_cross_entropy");
+  CHECK(batch.bad[1].offset == 20);
+}
+
 }  // namespace shoal

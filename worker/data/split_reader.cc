@@ -109,12 +109,19 @@ absl::Status BlockSplitReader::AddBad(const Entry& entry, Batch* batch) {
   return absl::OkStatus();
 }
 
+bool BlockSplitReader::CheckLabel(const Batch& batch) {
+  if (!options_.binary_labels || batch.labels.empty()) return true;
+  const float label = batch.labels.back();
+  if (label >= 0 && label <= 1) return true;
+  return Bad(&problem_, "label", absl::StrCat(label), "0 to 1, since the loss is binary_cross_entropy");
+}
+
 absl::Status BlockSplitReader::AddRecord(uint64_t index, uint64_t number, Batch* batch) {
   const Entry& entry = entries_[index];
   RawRecord record;
   record.offset = entry.offset;
   record.text = absl::string_view(text_.data() + entry.begin, entry.size);
-  if (!entry.overlong && parser_->Parse(record, batch, &problem_)) {
+  if (!entry.overlong && parser_->Parse(record, batch, &problem_) && CheckLabel(*batch)) {
     CommitRow(index, number, batch);
     return absl::OkStatus();
   }

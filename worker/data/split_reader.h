@@ -17,6 +17,7 @@ struct SplitReaderOptions {
   uint64_t pass = 0;
   uint64_t position = 0;       // of the split in the pass's order
   uint64_t block_records = 0;  // records are permuted in blocks of so many; 0: file order
+  bool binary_labels = false;  // a label outside [0, 1] is a bad record
   bool want_ids = false;
   uint64_t first_row = 0;  // number in the input of the split's first record: ids where the format has none
 };
@@ -50,6 +51,8 @@ class BlockSplitReader : public SplitReader {
   // Replaces the block by the next one; an empty one at the end of the split.
   absl::Status LoadBlock();
   // Parses entry `index` of the block (in file order) as record `number` of the split.
+  // Of the row that was parsed last.
+  bool CheckLabel(const Batch& batch);
   absl::Status AddRecord(uint64_t index, uint64_t number, Batch* batch);
   absl::Status AddBad(const Entry& entry, Batch* batch);
   void CommitRow(uint64_t index, uint64_t number, Batch* batch);

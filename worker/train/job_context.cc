@@ -24,6 +24,7 @@ absl::StatusOr<std::shared_ptr<JobContext>> JobContext::Create(uint64_t job, Job
   }
   DataSetOptions options;
   options.seed = context->config().seed();
+  options.binary_labels = context->model_->loss() == Model::BINARY_CROSS_ENTROPY;
   SHOAL_ASSIGN_OR_RETURN(context->train_data_,
                          DataSet::Open(context->config().data(), plan.train(), plan.schema(), options));
   return context;
@@ -72,6 +73,7 @@ absl::StatusOr<DataSet*> JobContext::EvalData() {
   if (eval_data_ == nullptr) {
     DataSetOptions options;
     options.seed = config().seed();
+    options.binary_labels = model_->loss() == Model::BINARY_CROSS_ENTROPY;
     options.shuffle = false;
     SHOAL_ASSIGN_OR_RETURN(eval_data_, DataSet::Open(config().data(), plan().eval(), plan().schema(), options));
   }
