@@ -1,5 +1,6 @@
 // shoal submit: gives a job to a cluster.
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "cli/job_runs.h"
@@ -17,8 +18,7 @@ struct Options {
   bool json = false;
 };
 
-int Wait(const Options& options, const Job& job, uint64_t id, SchedulerClient* scheduler) {
-  StopSignals stop;
+int Wait(const Options& options, const Job& job, uint64_t id, SchedulerClient* scheduler, const StopSignals& stop) {
   std::unique_ptr<RunFolder> folder;
   if (!options.runs.empty()) {
     absl::StatusOr<std::unique_ptr<RunFolder>> made = RunFolder::Create(options.runs, absl::StrCat(id), job);
@@ -34,12 +34,16 @@ int Wait(const Options& options, const Job& job, uint64_t id, SchedulerClient* s
 int Run(const Options& options) {
   const absl::StatusOr<Job> job = options.job.Load();
   if (!job.ok()) return Fail(job.status());
+  // Before the client's threads, which would otherwise take the signals and end the process.
+  std::optional<StopSignals> stop;
+  if (options.wait) stop.emplace();
   const auto scheduler = options.scheduler.Connect();
   if (!scheduler.ok()) return Fail(scheduler.status());
   PrintEffectiveBatch(*job);
+  if (stop.has_value() && stop->stopped()) return Fail(absl::CancelledError("stopped before the job was submitted"));
   const absl::StatusOr<uint64_t> id = SubmitJob(scheduler->get(), *job, kCallTimeout);
   if (!id.ok()) return Fail(id.status());
-  if (options.wait) return Wait(options, *job, *id, scheduler->get());
+  if (options.wait) return Wait(options, *job, *id, scheduler->get(), *stop);
   Print(options.json, {{"job", job->name()}, {"id", *id}}, absl::StrCat("job ", *id, ": ", job->name(), "\n"));
   return kOk;
 }
