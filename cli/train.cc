@@ -25,10 +25,18 @@ void SetOutput(const std::string& dir, Job* job) {
   if (checkpoint->keep() == 0) checkpoint->set_keep(1);
 }
 
+// Here is one worker and never a second: a job that waits for more would wait for ever.
+void StartWithOneWorker(Job* job) {
+  if (job->workers().min() <= 1) return;
+  std::fprintf(stderr, "workers.min: %u: train is one worker, so the job starts with 1\n", job->workers().min());
+  job->mutable_workers()->set_min(1);
+}
+
 int Run(const Options& options) {
   absl::StatusOr<Job> job = options.job.Load();
   if (!job.ok()) return Fail(job.status());
   SetOutput(options.output, &*job);
+  StartWithOneWorker(&*job);
   StopSignals stop;
   std::unique_ptr<RunFolder> folder;
   if (!options.runs.empty()) {
