@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -99,9 +100,14 @@ absl::Status Session::ReadJob(const InferenceOptions& options, Manifest* manifes
       job_.mutable_data()->add_eval()->set_path(std::filesystem::absolute(path).lexically_normal().string());
     }
   }
-  if (options.overrides.empty()) return absl::OkStatus();
-  SHOAL_ASSIGN_OR_RETURN(
-      job_, LoadJobFromText(ResolvedYaml(job_), absl::StrCat("job of ", checkpoint_), "", options.overrides));
+  if (!options.overrides.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(
+        job_, LoadJobFromText(ResolvedYaml(job_), absl::StrCat("job of ", checkpoint_), "", options.overrides));
+  }
+  if (!options.data.empty() && job_.data().format().has_synthetic()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data ", options.data.front(), ": the job's format is synthetic, which takes no files"));
+  }
   return absl::OkStatus();
 }
 
@@ -321,7 +327,8 @@ absl::Status FileError(absl::string_view what, const std::string& path) {
   return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
 }
 
-// Lines that become visible under `path` only when all of them are written. Not thread-safe.
+// Lines that become visible under `path` only when all of them are written, if that is a regular file or a new one;
+// devices, pipes and symbolic links are written to, not replaced. Not thread-safe.
 class OutputFile {
  public:
   static absl::StatusOr<std::unique_ptr<OutputFile>> Open(const std::string& path) {
@@ -331,15 +338,19 @@ class OutputFile {
       return file;
     }
     file->path_ = path;
-    file->temporary_ = path + ".tmp";
-    file->file_ = std::fopen(file->temporary_.c_str(), "w");
-    if (file->file_ == nullptr) return FileError("write", file->temporary_);
+    if (IsReplaceable(path)) file->temporary_ = path + ".tmp";
+    file->file_ = std::fopen(file->Name().c_str(), "w");
+    if (file->file_ == nullptr) {
+      const absl::Status error = FileError("write", file->Name());
+      file->temporary_.clear();  // not made by us
+      return error;
+    }
     return file;
   }
   ~OutputFile() {
-    if (temporary_.empty() || file_ == nullptr) return;
-    std::fclose(file_);
-    std::remove(temporary_.c_str());
+    if (path_.empty()) return;
+    if (file_ != nullptr) std::fclose(file_);
+    if (!temporary_.empty()) std::remove(temporary_.c_str());
   }
   absl::Status Write(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) return FileError("write", Name());
@@ -347,20 +358,31 @@ class OutputFile {
   }
   absl::Status Commit() {
     if (std::fflush(file_) != 0) return FileError("write", Name());
-    if (temporary_.empty()) return absl::OkStatus();
+    if (path_.empty()) return absl::OkStatus();
     const bool closed = std::fclose(file_) == 0;
     file_ = nullptr;
     if (!closed) return FileError("write", Name());
+    if (temporary_.empty()) return absl::OkStatus();
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return FileError("rename to", path_);
+    temporary_.clear();
     return absl::OkStatus();
   }
 
  private:
   OutputFile() = default;
-  std::string Name() const { return temporary_.empty() ? "standard output" : temporary_; }
+  static bool IsReplaceable(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::file_type type = std::filesystem::symlink_status(path, error).type();
+    return type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found;
+  }
+  std::string Name() const {
+    if (path_.empty()) return "standard output";
+    return temporary_.empty() ? path_ : temporary_;
+  }
 
   std::FILE* file_ = nullptr;
-  std::string path_, temporary_;  // empty: standard output
+  std::string path_;       // empty: standard output
+  std::string temporary_;  // empty: written in place
 };
 
 }  // namespace
