@@ -47,6 +47,10 @@ class GrpcSchedulerClient::Impl {
       if (aborted_ && !status.ok()) return absl::CancelledError("scheduler client: aborted");
     }
     if (status.ok()) return reply;
+    if (absl::IsUnimplemented(status)) {
+      return absl::UnimplementedError(absl::StrCat(address_, " is not a scheduler, or one of another version (",
+                                                   status.message(), "); is the address right?"));
+    }
     // Blocking calls are what drives gRPC's sockets in a process without a server: a call that fails at once gives the
     // next attempt to connect no time, and a scheduler that comes up later is not noticed for seconds.
     if (absl::IsUnavailable(status)) {

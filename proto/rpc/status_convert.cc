@@ -24,7 +24,10 @@ absl::Status FromGrpc(const grpc::Status& status) {
   if (code < 0 || code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
     return absl::UnknownError(absl::StrCat("gRPC code ", code, ": ", status.error_message()));
   }
-  return absl::Status(static_cast<absl::StatusCode>(code), status.error_message());
+  const auto absl_code = static_cast<absl::StatusCode>(code);
+  // gRPC's own answers may come without a text, which would be printed as nothing at all.
+  if (status.error_message().empty()) return absl::Status(absl_code, absl::StatusCodeToString(absl_code));
+  return absl::Status(absl_code, status.error_message());
 }
 
 absl::Status FromServer(const grpc::Status& status) {
