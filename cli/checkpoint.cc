@@ -1,6 +1,7 @@
 // shoal checkpoint: looks at checkpoints on disk.
 #include "server/checkpoint/checkpoint.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -67,7 +68,9 @@ void AddCheckpoint(CLI::App* root, Action* action) {
              "shoal checkpoint verify ckpt", options, action, Verify);
   CLI::App* const inspect = AddSubVerb(verb, "inspect", "Show job, tables and parts of a checkpoint",
                                        "shoal checkpoint inspect ckpt --rows 5", options, action, Inspect);
-  inspect->add_option("--rows", options->rows, "Also show this many rows of each table")->type_name("N");
+  inspect->add_option("--rows", options->rows, "Also show this many rows of each table")
+      ->type_name("N")
+      ->check(Whole(0, UINT32_MAX));
 }
 
 }  // namespace shoal::cli

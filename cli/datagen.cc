@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <map>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -13,8 +13,13 @@
 namespace shoal::cli {
 namespace {
 
+constexpr uint64_t kMaxNumber = std::numeric_limits<uint64_t>::max();
+// The teacher's own limit.
+constexpr uint64_t kMaxIds = uint64_t{1} << 50;
+
 struct Options {
   DatagenOptions data;
+  std::string format = "criteo";
   uint64_t seed = 1;
   uint64_t ids_per_category = 1000;
   bool interactions = false;
@@ -24,6 +29,10 @@ struct Options {
 
 int Run(const Options& options) {
   DatagenOptions data = options.data;
+  if (data.rows > kMaxNumber - data.first_row) {
+    return UsageError(absl::InvalidArgumentError("--first-row + --rows: expected less than 2^64"));
+  }
+  data.format = options.format == "libsvm" ? DatagenFormat::kLibsvm : DatagenFormat::kCriteo;
   data.teacher.set_seed(options.seed);
   data.teacher.set_interactions(options.interactions);
   data.teacher.set_ids_per_category(options.ids_per_category);
@@ -57,20 +66,26 @@ void AddDatagen(CLI::App* root, Action* action) {
                                  "Write Criteo-like rows labelled by a planted teacher; says how well the teacher "
                                  "itself predicts them (on stderr when the rows go to stdout)",
                                  "shoal datagen --format criteo --rows 100000 --seed 1 --output train.tsv");
-  const std::map<std::string, DatagenFormat> formats = {{"criteo", DatagenFormat::kCriteo},
-                                                        {"libsvm", DatagenFormat::kLibsvm}};
-  verb->add_option("--format", options->data.format, "criteo or libsvm")
-      ->transform(CLI::CheckedTransformer(formats).description(""))
+  verb->add_option("--format", options->format, "criteo or libsvm")
+      ->check(CLI::IsMember({"criteo", "libsvm"}).description(""))
       ->type_name("FORMAT")
-      ->default_str("criteo");
-  verb->add_option("--rows", options->data.rows, "Rows to write")->required()->type_name("N");
+      ->capture_default_str();
+  verb->add_option("--rows", options->data.rows, "Rows to write")
+      ->required()
+      ->type_name("N")
+      ->check(Whole(1, kMaxNumber));
   verb->add_option("--first-row", options->data.first_row, "Skip the rows before this one (rows for evaluation)")
       ->type_name("N")
+      ->check(Whole(0, kMaxNumber))
       ->capture_default_str();
-  verb->add_option("--seed", options->seed, "Seed of teacher and rows")->type_name("S")->capture_default_str();
+  verb->add_option("--seed", options->seed, "Seed of teacher and rows")
+      ->type_name("S")
+      ->check(Whole(0, kMaxNumber))
+      ->capture_default_str();
   verb->add_flag("--interactions", options->interactions, "Teacher with pairwise interactions");
   verb->add_option("--ids-per-category", options->ids_per_category, "Distinct ids in each categorical column")
       ->type_name("N")
+      ->check(Whole(2, kMaxIds))
       ->capture_default_str();
   verb->add_option("--output", options->output, "File to write; - for stdout")
       ->type_name("FILE")

@@ -81,7 +81,7 @@ void AddLocal(CLI::App* root, Action* action) {
   verb->add_option("--servers", options->cluster.servers, "Servers")->check(CLI::Range(0, 256))->capture_default_str();
   verb->add_option("--workers", options->cluster.workers, "Workers")->check(CLI::Range(0, 256))->capture_default_str();
   verb->add_option("--threads", options->cluster.threads, "Lanes per worker")
-      ->check(CLI::Range(1u, 4096u))
+      ->check(Whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--state", options->cluster.state_path, "SQLite file of the scheduler")->type_name("FILE");
   AddListen(verb, &options->listen);

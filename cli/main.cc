@@ -21,6 +21,19 @@ void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
   }
 }
 
+// Names the verb that there is not; CLI11 would say that one is missing.
+CLI::ParseError Describe(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const bool lacks_verb = at->get_require_subcommand_min() > 0;
+  if (!lacks_verb || dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error;
+  for (const std::string& word : app.remaining(true)) {
+    if (word.empty() || word[0] == '-') continue;
+    return CLI::ParseError("unknown verb \"" + word + "\"", CLI::ExitCodes::ExtrasError);
+  }
+  return error;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,7 +53,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a status of its own for each kind of error; all of them are bad usage.
-    return app.exit(error) == 0 ? shoal::cli::kOk : shoal::cli::kUsage;
+    return app.exit(Describe(error, app)) == 0 ? shoal::cli::kOk : shoal::cli::kUsage;
   }
   shoal::cli::StartLogging(log);
   return action();

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/parse_units.h"
 #include "local/connection.h"
@@ -25,6 +26,16 @@ CLI::Option* AddDuration(CLI::App* verb, const std::string& name, absl::Duration
   return verb->add_option_function<std::string>(name, parse, help)
       ->type_name("DURATION")
       ->default_str(FormatDurationMs(absl::ToInt64Milliseconds(*target)));
+}
+
+CLI::Validator Whole(uint64_t min, uint64_t max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    uint64_t value = 0;
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    if (digits && absl::SimpleAtoi(text, &value) && value >= min && value <= max) return "";
+    return absl::StrCat(text, ": expected a whole number from ", min, " to ", max);
+  };
+  return CLI::Validator(check, "");
 }
 
 void JobOptions::AddTo(CLI::App* verb) {

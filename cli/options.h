@@ -28,6 +28,9 @@ CLI::App* AddVerb(CLI::App* root, const std::string& name, const std::string& de
 // A duration with unit ("10s", "500ms"); its default is the value that *target has.
 CLI::Option* AddDuration(CLI::App* verb, const std::string& name, absl::Duration* target, const std::string& help);
 
+// Checks for a whole number in decimal digits. CLI11 alone takes "-1" for 2^64 - 1 and cuts what is too large.
+CLI::Validator Whole(uint64_t min, uint64_t max);
+
 // JOB and --set.
 struct JobOptions {
   std::string path;

@@ -64,7 +64,7 @@ void AddTrain(CLI::App* root, Action* action) {
                                  "shoal train examples/census/job.yaml --threads 2 --set data.passes=2 --output model");
   options->job.AddTo(verb);
   verb->add_option("--threads", options->threads, "Lanes that compute at the same time")
-      ->check(CLI::Range(1u, 4096u))
+      ->check(Whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--output", options->output, "Directory for the final model; replaces the job's checkpoint.dir")
       ->type_name("DIR");

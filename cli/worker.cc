@@ -28,7 +28,7 @@ void AddWorker(CLI::App* root, Action* action) {
                                  "shoal worker --scheduler 127.0.0.1:7070 --threads 4");
   options->scheduler.AddTo(verb);
   verb->add_option("--threads", options->daemon.threads, "Lanes that compute at the same time")
-      ->check(CLI::Range(1u, 4096u))
+      ->check(Whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--name", options->daemon.name, "Unique in the cluster; default: from machine and process");
   AddDuration(verb, "--grace-period", &options->daemon.grace_period,
