@@ -87,7 +87,10 @@ ActiveJob* SchedulerCore::ChooseJob(const Process& process, ThreadId id, const W
   for (ActiveJob* job : active_) {
     if (!job->HasWorkFor(process)) continue;
     const uint32_t working = threads_.CountWorking(job->id(), id);
-    if (best != nullptr && working >= fewest) continue;
+    // Jobs that equally few threads work for take turns, or the first would take all where threads are fewer than jobs.
+    if (best != nullptr && (working > fewest || (working == fewest && job->newest_lease() >= best->newest_lease()))) {
+      continue;
+    }
     best = job;
     fewest = working;
   }

@@ -198,6 +198,33 @@ TEST_CASE("Scheduler: several jobs share the workers, others are queued", "[sche
   CHECK((*Ask(sim.scheduler.get(), &Scheduler::ListJobs, Empty()))->value().jobs_size() == 3);
 }
 
+TEST_CASE("Scheduler: jobs take turns when threads are fewer than jobs", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  std::vector<uint64_t> ids;
+  for (const char* sync : {"asp", "ssp", "asp"}) ids.push_back(sim.Submit(SimJob(sync)));
+  SimProcess* const worker = sim.Find("w0");
+  for (int turn = 0; turn < 6; ++turn) {
+    CHECK(GetWork(&sim, worker).job() == ids[turn % 3]);
+    for (int i = 0; i < 4; ++i) sim.Work(worker, 0, 0);
+    CHECK(worker->threads[0].held.empty());
+  }
+  CHECK(sim.Status(ids[1]).splits_done() == 2);
+  for (uint64_t id : ids) CHECK(sim.RunJob(id).state() == SUCCEEDED);
+}
+
+TEST_CASE("Scheduler: a bsp and an asp job share one thread", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  Job one_lane = SimJob("bsp");
+  one_lane.mutable_sync()->mutable_bsp()->set_lanes(1);
+  const uint64_t bsp = sim.Submit(one_lane), asp = sim.Submit(SimJob("asp"));
+  REQUIRE(sim.RunJob(bsp).state() == SUCCEEDED);
+  CHECK(sim.Status(asp).splits_done() > 0);
+  REQUIRE(sim.RunJob(asp).state() == SUCCEEDED);
+  for (uint64_t id : {bsp, asp}) CHECK(AllDone(sim, id, 12));
+}
+
 TEST_CASE("Scheduler: submit is checked, idempotent, and cancel ends a job", "[scheduler][unit]") {
   SimCluster sim;
   SubmitRequest request;

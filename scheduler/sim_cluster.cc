@@ -161,8 +161,13 @@ void SimCluster::AskWork(SimProcess* worker, uint32_t index, uint32_t wait_ms) {
     *request.mutable_completed() = thread.finished.front();
     thread.finished.pop_front();
   }
-  request.set_carried(static_cast<uint32_t>(thread.held.size()));
-  if (!thread.held.empty()) request.set_carried_job(thread.held[0].reply.grant().job());
+  // Work that waits to be handed in is still this thread's.
+  request.set_carried(static_cast<uint32_t>(thread.held.size() + thread.finished.size()));
+  if (!thread.held.empty()) {
+    request.set_carried_job(thread.held[0].reply.grant().job());
+  } else if (!thread.finished.empty()) {
+    request.set_carried_job(thread.finished.front().job());
+  }
   thread.last = request;
   thread.asked = Ask(scheduler.get(), &Scheduler::NextWork, request);
 }

@@ -57,6 +57,8 @@ class ActiveJob {
   // its share of the moment; one that asked only below a share told earlier would not learn that others have died.
   uint32_t AskBelow() const { return rounds_ == nullptr ? 0 : rounds_->lanes(); }
 
+  uint64_t newest_lease() const { return newest_lease_; }  // numbers count up over all jobs; 0: none yet
+
   // --- Views (active_job_status.cc) ---
   uint64_t id() const { return stored_.id(); }
   uint64_t run() const { return stored_.run(); }
@@ -155,7 +157,7 @@ class ActiveJob {
   StoredJob stored_;
   EventLog log_;
   uint64_t version_ = 0;
-  uint64_t live_version_ = 0, next_lane_ = 1;
+  uint64_t live_version_ = 0, next_lane_ = 1, newest_lease_ = 0;
   std::string reason_, warning_;
   Phase phase_ = Phase::kNone;
   std::map<uint64_t, PendingTask> pending_;
@@ -171,7 +173,7 @@ class ActiveJob {
   std::vector<PartitionDone> reported_;  // of the audit under way
   uint64_t audit_limit_ = 0;
   absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
-  uint64_t rounds_applied_ = 0;
+  uint64_t rounds_applied_ = 0, unsaved_rounds_ = 0;
 
   absl::optional<Cycle> cycle_;
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();

@@ -5,6 +5,12 @@
 #include "scheduler/jobs/active_job.h"
 
 namespace shoal {
+namespace {
+
+// bsp: completed leases that may be missing from the stored progress: one in this many logical lanes.
+constexpr uint64_t kSnapshotShare = 64;
+
+}  // namespace
 
 bool ActiveJob::HasWorkFor(const Process& process) {
   if (phase_ == Phase::kEvaluate) return evaluation_->HasWork();
@@ -54,6 +60,7 @@ absl::optional<NextWorkReply> ActiveJob::GiveWork(const Process& process, Thread
 }
 
 NextWorkReply ActiveJob::MakeGrant(const LeasedWork& work, bool eval, ThreadId thread) {
+  newest_lease_ = work.lease;
   NextWorkReply reply;
   reply.set_kind(work.lane_finished ? NextWorkReply::LANE_FINISHED : NextWorkReply::GRANT);
   Grant* const grant = reply.mutable_grant();
@@ -99,7 +106,12 @@ void ActiveJob::Complete(const Process& process, ThreadId thread, const Complete
     metrics_->ExpectRecords(done.pass, done.split, work.records());
   }
   if (rounds_ != nullptr && !eval) {
-    context_.state->PutRounds(id(), rounds_->Snapshot());
+    // Written less often the more lanes there are, so that it costs the same per lease. After a restart, workers find
+    // the splits that the snapshot does not know done at the servers.
+    if (++unsaved_rounds_ * kSnapshotShare >= rounds_->lanes() || rounds_->AllDone()) {
+      context_.state->PutRounds(id(), rounds_->Snapshot());
+      unsaved_rounds_ = 0;
+    }
     context_.changes->work = true;  // the logical lane is free again
   }
   if (!ended()) Advance();
