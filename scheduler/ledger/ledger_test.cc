@@ -94,5 +94,27 @@ TEST_CASE("RoundLedger: lanes own their positions and end with an announcement",
   CHECK_FALSE(RoundLedger(5, 2, 4).Restore(ledger.Snapshot()));
 }
 
+TEST_CASE("RoundLedger: the most lanes that a job may have cost a moment", "[scheduler][unit]") {
+  const uint32_t lanes = 65536;
+  const uint64_t splits = 2000;
+  RoundLedger ledger(splits, 2, lanes);
+  const ThreadId a{1, 0};
+  uint64_t lease = 0, done = 0;
+  while (!ledger.AllDone()) {
+    REQUIRE(ledger.HasWork());
+    const LeasedWork work = *ledger.Take(++lease, a);
+    REQUIRE(ledger.Complete(lease, a, work.first_round + 1).has_value());
+    done += !work.lane_finished;
+  }
+  CHECK(done == 2 * splits);
+  CHECK(ledger.splits_done() == 2 * splits);
+  CHECK(lease == 2 * splits + lanes);
+  CHECK_FALSE(ledger.HasWork());
+  RoundLedger restored(splits, 2, lanes);
+  REQUIRE(restored.Restore(ledger.Snapshot()));
+  CHECK(restored.AllDone());
+  CHECK(restored.splits_done() == 2 * splits);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -6,23 +6,17 @@ namespace shoal {
 
 RoundLedger::RoundLedger(uint64_t splits, uint64_t passes, uint32_t lanes)
     : passes_(passes), total_(splits * passes), lanes_(lanes) {
-  for (uint64_t l = 0; l < lanes; ++l) lanes_[l].splits_per_pass = splits > l ? (splits - 1 - l) / lanes + 1 : 0;
-}
-
-int64_t RoundLedger::FreeLane() const {
-  int64_t best = -1;
-  for (size_t l = 0; l < lanes_.size(); ++l) {
-    if (lanes_[l].leased || lanes_[l].announced) continue;
-    if (best < 0 || lanes_[l].rounds < lanes_[best].rounds) best = static_cast<int64_t>(l);
+  for (uint64_t l = 0; l < lanes; ++l) {
+    lanes_[l].splits_per_pass = splits > l ? (splits - 1 - l) / lanes + 1 : 0;
+    free_.insert(free_.end(), {0, l});
   }
-  return best;
 }
 
 absl::optional<LeasedWork> RoundLedger::Take(uint64_t lease, ThreadId holder) {
-  const int64_t free = FreeLane();
-  if (free < 0) return absl::nullopt;
-  Lane& lane = lanes_[free];
-  lane.leased = true;
+  if (free_.empty()) return absl::nullopt;
+  const uint64_t free = free_.begin()->second;
+  free_.erase(free_.begin());
+  const Lane& lane = lanes_[free];
   Lease& entry = leases_[lease];
   entry.holder = holder;
   entry.index = free;
@@ -41,20 +35,19 @@ absl::optional<LeasedWork> RoundLedger::Complete(uint64_t lease, ThreadId holder
   const Lease* const held = Find(lease, holder);
   if (held == nullptr) return absl::nullopt;
   const LeasedWork work = held->work;
-  Lane& lane = lanes_[held->index];
-  lane.leased = false;
+  const uint64_t index = held->index;
+  Lane& lane = lanes_[index];
   if (work.lane_finished) {
     lane.announced = true;
+    ++announced_;
   } else {
     ++lane.done;
+    ++splits_done_;
     lane.rounds = std::max(lane.rounds, next_round);
+    free_.insert({lane.rounds, index});
   }
   leases_.erase(lease);
   return work;
-}
-
-bool RoundLedger::AllDone() const {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.announced; });
 }
 
 uint64_t RoundLedger::Reconcile(const DoneSet& truth, uint64_t limit) {
@@ -62,12 +55,6 @@ uint64_t RoundLedger::Reconcile(const DoneSet& truth, uint64_t limit) {
   for (uint64_t s = truth.prefix(); s < limit; ++s) missing += !truth.Contains(s);
   if (missing == 0) audited_ = std::max(audited_, limit);
   return missing;
-}
-
-uint64_t RoundLedger::splits_done() const {
-  uint64_t done = 0;
-  for (const Lane& lane : lanes_) done += lane.done;
-  return done;
 }
 
 uint64_t RoundLedger::current_pass() const {
@@ -108,10 +95,15 @@ bool RoundLedger::Restore(const StoredRounds& stored) {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     if (stored.lanes(l).splits_done() > lanes_[l].splits_per_pass * passes_) return false;
   }
+  free_.clear();
+  announced_ = splits_done_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     lanes_[l].done = stored.lanes(l).splits_done();
     lanes_[l].rounds = stored.lanes(l).rounds();
     lanes_[l].announced = stored.lanes(l).announced();
+    splits_done_ += lanes_[l].done;
+    announced_ += lanes_[l].announced;
+    if (!lanes_[l].announced) free_.insert({lanes_[l].rounds, l});
   }
   return true;
 }

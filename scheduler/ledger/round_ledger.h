@@ -1,6 +1,8 @@
 #ifndef SHOAL_SCHEDULER_LEDGER_ROUND_LEDGER_H_
 #define SHOAL_SCHEDULER_LEDGER_ROUND_LEDGER_H_
 
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "scheduler/ledger/ledger.h"
@@ -14,15 +16,15 @@ class RoundLedger : public Ledger {
  public:
   RoundLedger(uint64_t splits, uint64_t passes, uint32_t lanes);
 
-  bool HasWork() override { return FreeLane() >= 0; }
+  bool HasWork() override { return !free_.empty(); }
   absl::optional<LeasedWork> Take(uint64_t lease, ThreadId holder) override;
   absl::optional<LeasedWork> Complete(uint64_t lease, ThreadId holder, uint64_t next_round) override;
-  bool AllDone() const override;
+  bool AllDone() const override { return announced_ == lanes_.size(); }
   // A round is applied only when every lane has said that it is over, so only the end can be checked.
   uint64_t AuditLimit() const override { return AllDone() ? total_ : 0; }
   uint64_t Reconcile(const DoneSet& truth, uint64_t limit) override;
   uint64_t splits_in_all() const override { return total_; }
-  uint64_t splits_done() const override;
+  uint64_t splits_done() const override { return splits_done_; }
   uint64_t current_pass() const override;
 
   uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
@@ -34,22 +36,22 @@ class RoundLedger : public Ledger {
   bool Restore(const StoredRounds& stored);
 
  protected:
-  void Requeue(const Lease& lease) override { lanes_[lease.index].leased = false; }
+  void Requeue(const Lease& lease) override { free_.insert({lanes_[lease.index].rounds, lease.index}); }
 
  private:
   struct Lane {
     uint64_t splits_per_pass = 0;
     uint64_t done = 0;  // splits
     uint64_t rounds = 0;
-    bool leased = false;
     bool announced = false;  // all servers know the last round
   };
   bool Exhausted(const Lane& lane) const { return lane.done == lane.splits_per_pass * passes_; }
-  // The free lane that is furthest behind, since all others wait for it; -1: none.
-  int64_t FreeLane() const;
 
   const uint64_t passes_, total_;
   std::vector<Lane> lanes_;
+  // (rounds, lane) of those neither leased nor announced: the one furthest behind comes first, all others wait for it.
+  std::set<std::pair<uint64_t, uint64_t>> free_;
+  uint64_t announced_ = 0, splits_done_ = 0;  // of all lanes
 };
 
 }  // namespace shoal
