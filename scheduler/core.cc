@@ -27,14 +27,17 @@ SchedulerCore::SchedulerCore(const SchedulerOptions& options, std::unique_ptr<Du
 void SchedulerCore::Resume() {
   jobs_version_ = state_->Next(Counter::kVersion);
   for (const StoredProcess& stored : state_->processes()) members_.Restore(stored, Now());
+  std::vector<ActiveJob*> ended;
   for (const StoredJob& stored : state_->jobs()) {
     auto job = std::make_unique<ActiveJob>(context_, stored);
     const auto rounds = state_->rounds().find(job->id());
     job->Resume(rounds == state_->rounds().end() ? nullptr : &rounds->second);
     if (!job->request_id().empty()) request_ids_[job->request_id()] = job->id();
-    if (!job->ended()) active_.push_back(job.get());
+    (job->ended() ? ended : active_).push_back(job.get());
     jobs_[stored.id()] = std::move(job);
   }
+  std::sort(ended.begin(), ended.end(), [](ActiveJob* a, ActiveJob* b) { return a->version() < b->version(); });
+  for (const ActiveJob* job : ended) ended_.push_back(job->id());
   state_->ForgetLoaded();
   StartQueuedJobs();
 }
@@ -86,8 +89,11 @@ void SchedulerCore::Close() {
 }
 
 std::vector<std::function<void()>> SchedulerCore::TakeAnswers() {
-  active_.erase(std::remove_if(active_.begin(), active_.end(), [](ActiveJob* job) { return job->ended(); }),
-                active_.end());
+  const auto ended =
+      std::stable_partition(active_.begin(), active_.end(), [](ActiveJob* job) { return !job->ended(); });
+  for (auto it = ended; it != active_.end(); ++it) ended_.push_back((*it)->id());
+  active_.erase(ended, active_.end());
+  ForgetEndedJobs();
   StartQueuedJobs();
   if (std::exchange(changes_.work, false)) ServeThreads();
   // Serving threads changes live sets, so views come after it.
@@ -120,6 +126,15 @@ void SchedulerCore::StartQueuedJobs() {
     if (!job->queued()) continue;
     job->Start();
     ++running;
+  }
+}
+
+void SchedulerCore::ForgetEndedJobs() {
+  for (; ended_.size() > options_.max_ended_jobs; ended_.pop_front()) {
+    const auto job = jobs_.find(ended_.front());
+    request_ids_.erase(job->second->request_id());
+    state_->EraseJob(job->first);
+    jobs_.erase(job);
   }
 }
 

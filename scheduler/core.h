@@ -2,6 +2,7 @@
 #ifndef SHOAL_SCHEDULER_CORE_H_
 #define SHOAL_SCHEDULER_CORE_H_
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -79,6 +80,7 @@ class SchedulerCore {
   absl::StatusOr<ActiveJob*> FindJobOrError(uint64_t id);
   void Gone(Process* process, const std::string& how, const absl::Status& answer);
   void StartQueuedJobs();
+  void ForgetEndedJobs();
 
   uint64_t ViewVersion(uint64_t process) const;
   ClusterView View(uint64_t process) const;
@@ -102,6 +104,7 @@ class SchedulerCore {
   JobEnvironment context_;
   std::map<uint64_t, std::unique_ptr<ActiveJob>> jobs_;  // ended ones too
   std::vector<ActiveJob*> active_;                       // those that have not ended, by id
+  std::deque<uint64_t> ended_;                           // those of jobs_ that have, in that order
   std::map<std::string, uint64_t> request_ids_;
   uint64_t jobs_version_ = 0;  // of the job views
   bool shutdown_ = false;

@@ -1,9 +1,17 @@
 // SchedulerCore: what users ask for.
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "scheduler/core.h"
 #include "scheduler/jobs/job_check.h"
 
 namespace shoal {
+namespace {
+
+// The status lists this many processes that are gone at most.
+constexpr size_t kMaxGoneShown = 20;
+
+}  // namespace
 
 void SchedulerCore::GetJobConfig(const JobRef& request, Done<JobConfig> done) {
   const absl::StatusOr<ActiveJob*> job = FindJobOrError(request.job());
@@ -19,6 +27,10 @@ void SchedulerCore::Submit(const SubmitRequest& request, Done<SubmitReply> done)
     return;
   }
   absl::Status status = CheckSubmittedJob(request.job());
+  if (status.ok() && active_.size() >= options_.max_open_jobs) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("jobs: ", active_.size(), " have not ended, at most ", options_.max_open_jobs, " may"));
+  }
   if (shutdown_) status = absl::UnavailableError("the cluster is shutting down");
   if (!status.ok()) {
     Answer<SubmitReply>(std::move(done), status);
@@ -56,7 +68,9 @@ void SchedulerCore::ServeGetJobs() {
   std::vector<ParkedGetJob> still;
   for (ParkedGetJob& parked : get_jobs_) {
     const ActiveJob* const job = FindJob(parked.job);
-    if (job->version() == parked.known_version && parked.until > Now()) {
+    if (job == nullptr) {
+      Answer<JobStatus>(std::move(parked.done), FindJobOrError(parked.job).status());
+    } else if (job->version() == parked.known_version && parked.until > Now()) {
       still.push_back(std::move(parked));
     } else {
       Answer<JobStatus>(std::move(parked.done), job->Status(true));
@@ -79,7 +93,9 @@ void SchedulerCore::Logs(const JobRef& request, Done<JobLogs> done) {
 void SchedulerCore::Status(const Empty& /*request*/, Done<ClusterStatus> done) {
   ClusterStatus status;
   status.set_version(jobs_version_);
+  const std::set<uint64_t> old = members_.GoneBefore(kMaxGoneShown);
   for (const auto& [id, process] : members_.all()) {
+    if (old.count(id) > 0) continue;
     ProcessStatus* const out = status.add_processes();
     out->set_process(id);
     out->set_name(process.info.name());

@@ -19,7 +19,9 @@ struct SchedulerOptions {
   absl::Duration heartbeat = absl::Milliseconds(500);
   absl::Duration deadline = absl::Seconds(3);  // of silence, after which a process is DEAD
   const Clock* clock = &Clock::Steady();
-  uint32_t max_running_jobs = 4;  // others stay QUEUED
+  uint32_t max_running_jobs = 4;   // others stay QUEUED
+  uint32_t max_open_jobs = 10000;  // that have not ended; no more are taken
+  uint32_t max_ended_jobs = 1000;  // remembered; those that ended first are forgotten
 };
 
 // Thread-safe. No call blocks; calls that wait (Watch, NextWork, GetJob) are parked and answered by whatever they wait

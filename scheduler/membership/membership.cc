@@ -1,6 +1,7 @@
 #include "scheduler/membership/membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/protocol_version.h"
@@ -122,6 +123,18 @@ std::vector<Process*> Membership::Live(Role role) {
 size_t Membership::CountLive(Role role) const {
   return std::count_if(processes_.begin(), processes_.end(),
                        [role](const auto& entry) { return entry.second.alive() && entry.second.is(role); });
+}
+
+std::set<uint64_t> Membership::GoneBefore(size_t newest) const {
+  std::vector<std::pair<absl::Duration, uint64_t>> gone;
+  for (const auto& [id, process] : processes_) {
+    if (!process.alive()) gone.push_back({process.last_heartbeat, id});
+  }
+  std::sort(gone.begin(), gone.end());
+  gone.resize(gone.size() - std::min(gone.size(), newest));
+  std::set<uint64_t> old;
+  for (const auto& entry : gone) old.insert(entry.second);
+  return old;
 }
 
 void Membership::PruneGone() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ class Membership {
   std::vector<Process*> Live(Role role);
   size_t CountLive(Role role) const;
   const std::map<uint64_t, Process>& all() const { return processes_; }
+  // Processes that are gone, without the `newest` that were heard from last.
+  std::set<uint64_t> GoneBefore(size_t newest) const;
   // Forgets the oldest processes that are gone, when there are very many.
   void PruneGone();
 

@@ -64,6 +64,7 @@ void DurableState::EraseProcess(uint64_t id) { pending_.push_back({{kProcessKind
 void DurableState::PutJob(const StoredJob& job) {
   pending_.push_back({{kJobKind, job.id(), job.SerializeAsString()}, false});
 }
+void DurableState::EraseJob(uint64_t id) { pending_.push_back({{kJobKind, id, ""}, true}); }
 void DurableState::PutRounds(uint64_t job, const StoredRounds& rounds) {
   pending_.push_back({{kRoundsKind, job, rounds.SerializeAsString()}, false});
 }

@@ -31,6 +31,7 @@ class DurableState {
   void PutProcess(const StoredProcess& process);
   void EraseProcess(uint64_t id);
   void PutJob(const StoredJob& job);
+  void EraseJob(uint64_t id);
   void PutRounds(uint64_t job, const StoredRounds& rounds);
   void EraseRounds(uint64_t job);
 
