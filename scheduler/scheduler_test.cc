@@ -255,6 +255,58 @@ TEST_CASE("Scheduler: submit is checked, idempotent, and cancel ends a job", "[s
   CHECK(sim.View(*sim.Find("s0")).jobs_size() == 0);
 }
 
+TEST_CASE("Scheduler: jobs and processes that it remembers are bounded", "[scheduler][unit]") {
+  SimCluster sim(TemporaryFile("scheduler-bounds.db"));
+  sim.options.max_open_jobs = 3;
+  sim.options.max_ended_jobs = 2;
+  sim.Restart();
+  SubmitRequest request;
+  *request.mutable_job() = SimJob("asp");
+  const auto submit = [&](const std::string& request_id) {
+    request.set_request_id(request_id);
+    return **Ask(sim.scheduler.get(), &Scheduler::Submit, request);
+  };
+  std::vector<uint64_t> ids;
+  for (const char* name : {"a", "b", "c"}) ids.push_back(submit(name)->job());
+  CHECK(submit("d").status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(submit("d").status().message()), Contains("at most 3"));
+  CHECK(submit("a")->job() == ids[0]);
+  GetJobRequest get;
+  get.set_job(ids[1]);
+  Answered<JobStatus> waiting;
+  for (size_t i : {1, 2, 0}) {
+    JobRef ref;
+    ref.set_job(ids[i]);
+    Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+    if (i != 1) continue;
+    get.set_known_version(sim.Status(ids[1]).version());
+    get.set_wait_ms(10000);
+    waiting = Ask(sim.scheduler.get(), &Scheduler::GetJob, get);
+    CHECK_FALSE(waiting->has_value());
+  }
+  CHECK(CodeOf(waiting) == absl::StatusCode::kNotFound);
+  const auto jobs = [&] { return (*Ask(sim.scheduler.get(), &Scheduler::ListJobs, Empty()))->value(); };
+  REQUIRE(jobs().jobs_size() == 2);
+  sim.Restart();
+  REQUIRE(jobs().jobs_size() == 2);
+  CHECK(jobs().jobs(0).job() == ids[0]);
+  CHECK(jobs().jobs(1).job() == ids[2]);
+  CHECK(submit("c")->job() == ids[2]);
+  CHECK(submit("b")->job() > ids[2]);  // forgotten
+  // Processes that are gone: the last ones are listed.
+  for (int i = 0; i < 25; ++i) {
+    LeaveRequest leave;
+    leave.mutable_identity()->set_process(sim.Add(WORKER, "gone")->id);
+    Ask(sim.scheduler.get(), &Scheduler::Leave, leave);
+    sim.clock.Advance(absl::Milliseconds(1));
+  }
+  const uint64_t here = sim.Add(WORKER, "here")->id;
+  const ClusterStatus status = (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value();
+  REQUIRE(status.processes_size() == 21);
+  CHECK(status.processes(0).process() == here - 20);
+  CHECK(status.processes(20).process() == here);
+}
+
 TEST_CASE("Scheduler: what cannot be done fails the job with a name", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 2, 2, 1);
@@ -395,6 +447,57 @@ TEST_CASE("Scheduler: a cancelled job writes a checkpoint first, if it has a dir
   CHECK(sim.Status(id).checkpoint() == (disk_full ? "" : "/ckpt/ckpt-00000001"));
   CHECK_THAT(sim.Status(id).reason(), Contains("cancelled by request"));
   if (disk_full) CHECK_THAT(sim.Status(id).reason(), Contains("its checkpoint failed") && Contains("disk full"));
+}
+
+TEST_CASE("Scheduler: cancelling a bsp job whose rounds stand still cuts where they are", "[scheduler][unit]") {
+  const bool live = GENERATE(false, true);
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob("bsp");
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  const uint64_t id = sim.Submit(job);
+  SimProcess* const worker = sim.Find("w0");
+  GetWork(&sim, worker);
+  if (!live) {
+    sim.Kill(worker);
+    for (int t = 0; t < 10; ++t) sim.Turn(absl::Milliseconds(400));
+  }
+  sim.data.at(id).rounds_applied = 5;
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  const absl::Duration cancelled = sim.clock.Now();
+  for (int t = 0; t < 100 && sim.Status(id).state() == RUNNING; ++t) sim.Turn(absl::Milliseconds(50));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK(sim.Status(id).checkpoint() == "/ckpt/ckpt-00000001");
+  CHECK(sim.clock.Now() - cancelled < (live ? absl::Seconds(3) : absl::Milliseconds(500)));
+  const auto& tasks = sim.Find("s1")->tasks;
+  const auto part =
+      std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.kind() == Task::WRITE_PART; });
+  REQUIRE(part != tasks.end());
+  CHECK(part->checkpoint().cut_at_round());
+  CHECK(part->checkpoint().cut_round() == 5);
+}
+
+TEST_CASE("Scheduler: cancelling does not wait for a cut that nobody brings", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob("bsp");
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  job.mutable_checkpoint()->set_every(1000);
+  const uint64_t id = sim.Submit(job);
+  GetWork(&sim, sim.Find("w0"));
+  sim.Kill(sim.Find("w0"));
+  sim.Find("s0")->stuck.insert(Task::WRITE_PART);
+  for (int t = 0; t < 100; ++t) sim.Turn(absl::Milliseconds(100));
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  for (int t = 0; t < 100; ++t) sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == RUNNING);
+  sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK_THAT(sim.Status(id).reason(), Contains("was not complete in time"));
 }
 
 TEST_CASE("Scheduler: bsp shares lanes out and pins the compute fingerprint", "[scheduler][unit]") {

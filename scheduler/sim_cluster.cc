@@ -135,6 +135,7 @@ TaskResult SimCluster::DoTask(SimProcess* process, const Task& task) {
 void SimCluster::DoTasks(SimProcess* process) {
   const ClusterView view = View(*process);
   for (const Task& task : view.tasks()) {
+    if (process->stuck.count(task.kind()) > 0) continue;
     const TaskResult result = DoTask(process, task);
     Ask(scheduler.get(), &Scheduler::TaskDone, result);
     Ask(scheduler.get(), &Scheduler::TaskDone, result);  // a repeat changes nothing

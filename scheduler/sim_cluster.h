@@ -52,6 +52,7 @@ struct SimProcess {
   std::vector<SimThread> threads;
   std::vector<MetricSegment> segments;
   std::map<Task::Kind, std::string> failing;  // tasks that fail, with this message
+  std::set<Task::Kind> stuck;                 // tasks that never end
   std::map<Task::Kind, int> done;             // tasks done
   std::vector<Task> tasks;                    // all that it did
 };

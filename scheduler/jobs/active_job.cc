@@ -12,6 +12,8 @@ namespace {
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
 // A cancelled job ends after this long, even if its checkpoint is not complete.
 constexpr absl::Duration kCancelPatience = absl::Seconds(60);
+// ... and after this long when nobody brings the round at which it is to be cut.
+constexpr absl::Duration kOutOfReachPatience = absl::Seconds(10);
 
 // What the process could not do, as a reason says it.
 std::string Failure(const Task& task) {
@@ -57,7 +59,8 @@ void ActiveJob::Start() {
 
 void ActiveJob::Tick() {
   if (ended()) return;
-  if (cancelled_at_.has_value() && Now() - *cancelled_at_ > kCancelPatience) {
+  if (cancelled_at_.has_value() &&
+      Now() - *cancelled_at_ > (CutIsOutOfReach() ? kOutOfReachPatience : kCancelPatience)) {
     EndCancelled("its checkpoint was not complete in time");
     return;
   }

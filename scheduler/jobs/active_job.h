@@ -137,7 +137,10 @@ class ActiveJob {
   // Numbers go on after those that the directory holds of earlier jobs: the newest is the one with the highest.
   void TakeCheckpointDir(const TaskResult& result);
   void StartCycle(bool final);
-  void WriteParts(bool cut_at_round);
+  // cut_margin: rounds from the newest one known to the cut; none: at any instant.
+  void WriteParts(absl::optional<uint64_t> cut_margin);
+  void CutCancelled();  // bsp: chooses the cut by whether rounds progress
+  bool CutIsOutOfReach() const;
   void TakePart(const Process& process, const TaskResult& result);
   void TakeDigests(const TaskResult& result);
   void CommitCycle(Group group);
@@ -180,6 +183,9 @@ class ActiveJob {
   absl::optional<absl::Duration> cancelled_at_;  // set: the job ends with its next checkpoint
   uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
   uint32_t cut_attempts_ = 0;
+  absl::optional<absl::Duration> watched_since_;  // bsp, cancelled: whether rounds progress beyond watched_rounds_
+  uint64_t watched_rounds_ = 0;
+  absl::Duration watch_again_;
 
   bool progress_ = false;  // since the last version
   absl::Duration last_bump_, running_since_ = absl::InfiniteDuration(), ran_for_, reports_until_;

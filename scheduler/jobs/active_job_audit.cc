@@ -91,14 +91,14 @@ void ActiveJob::BeginFinalizing() {
   evaluation_ = std::make_unique<PassLedger>(stored_.plan().eval().splits_size(), 1);
   phase_ = Phase::kEvaluate;
   SetState(FINALIZING);
-  if (evaluation_->AllDone()) BeginSave();
+  if (evaluation_->AllDone() || cancelled_at_.has_value()) BeginSave();
 }
 
 void ActiveJob::BeginSave() {
   phase_ = Phase::kSave;
   StartCycle(true);
   ForEachServer(Group::kFinal, NewTask(Task::DIGEST));
-  if (job().has_checkpoint()) WriteParts(false);
+  if (job().has_checkpoint()) WriteParts(absl::nullopt);
 }
 
 void ActiveJob::FinishSave() {

@@ -19,6 +19,9 @@ constexpr uint32_t kDefaultKeep = 3;
 // bsp: rounds may pass faster than tasks travel. Each attempt names a cut four times further ahead.
 constexpr uint32_t kCutAttempts = 7;
 constexpr uint64_t kCutGrowth = 4;
+// bsp, cancelled: rounds are watched this long, this often, before they count as standing still.
+constexpr absl::Duration kStandstill = absl::Seconds(2);
+constexpr absl::Duration kWatchInterval = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -29,7 +32,11 @@ void ActiveJob::AdvanceCheckpoint() {
   }
   if (GroupPending(Group::kCut) || GroupPending(Group::kCheckpoint)) return;
   if (bsp() && !cycle_->task.cut_at_round()) {
-    WriteParts(true);
+    if (!cancelled_at_.has_value()) {
+      WriteParts(cut_margin_);
+    } else {
+      CutCancelled();
+    }
   } else if (cycle_->parts.size() == static_cast<size_t>(stored_.servers_size())) {
     CommitCycle(Group::kCheckpoint);
   } else {
@@ -43,8 +50,32 @@ void ActiveJob::BeginCheckpoint() {
   if (bsp()) {
     ForEachServer(Group::kCut, NewTask(Task::REPORT_DONE));
   } else {
-    WriteParts(false);
+    WriteParts(absl::nullopt);
   }
+}
+
+void ActiveJob::CutCancelled() {
+  // A server that waits for a round that never comes does no other task meanwhile, so the cut is chosen before.
+  if (!watched_since_.has_value()) {
+    watched_since_ = Now();
+    watched_rounds_ = rounds_applied_;
+    watch_again_ = Now() + kWatchInterval;
+  } else if (rounds_applied_ > watched_rounds_) {
+    watched_since_.reset();
+    WriteParts(cut_margin_);
+    return;
+  }
+  if (live_.lanes().empty() || Now() - *watched_since_ >= kStandstill) {
+    WriteParts(0);
+  } else if (Now() >= watch_again_) {
+    watch_again_ = Now() + kWatchInterval;
+    ForEachServer(Group::kCut, NewTask(Task::REPORT_DONE));
+  }
+}
+
+bool ActiveJob::CutIsOutOfReach() const {
+  return phase_ == Phase::kTrain && cycle_.has_value() && cycle_->task.cut_at_round() &&
+         cycle_->rounds > rounds_applied_ && live_.lanes().empty();
 }
 
 void ActiveJob::StartCycle(bool final) {
@@ -67,9 +98,9 @@ void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
   stored_.set_checkpoint_sequence(std::max<uint64_t>(stored_.checkpoint_sequence(), sequence));
 }
 
-void ActiveJob::WriteParts(bool cut_at_round) {
-  if (cut_at_round) {
-    cycle_->rounds = rounds_applied_ + cut_margin_;
+void ActiveJob::WriteParts(absl::optional<uint64_t> cut_margin) {
+  if (cut_margin.has_value()) {
+    cycle_->rounds = rounds_applied_ + *cut_margin;
     cycle_->task.set_cut_round(cycle_->rounds);
     cycle_->task.set_cut_at_round(true);
   } else if (bsp()) {
