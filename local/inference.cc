@@ -337,6 +337,7 @@ class OutputFile {
       file->file_ = stdout;
       return file;
     }
+    if (path.empty()) return absl::InvalidArgumentError("--output: expected a file, or - for standard output");
     file->path_ = path;
     if (IsReplaceable(path)) file->temporary_ = path + ".tmp";
     file->file_ = std::fopen(file->Name().c_str(), "w");
