@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,13 @@ class CliTest(unittest.TestCase):
                    self.path("eval.tsv"))
         return self.write("job.yaml", text)
 
+    def has_trained(self):
+        for folder, _, files in os.walk(self.path("runs")):
+            if "metrics.jsonl" in files:
+                text = read(os.path.join(folder, "metrics.jsonl"))
+                return any(json.loads(line)["examples"] > 0 for line in text.splitlines())
+        return False
+
 
 class UsageTest(CliTest):
 
@@ -134,6 +142,20 @@ class UsageTest(CliTest):
                           ["datagen", "--format", "parquet", "--rows", "1"], ["checkpoint"],
                           ["--log-level", "loud", "version"]):
             self.check(2, *arguments)
+        self.assertIn('"frobnicate"', self.check(2, "frobnicate").stderr)
+        self.assertIn('"frobnicate"', self.check(2, "checkpoint", "frobnicate").stderr)
+        self.assertIn("libsvm", self.check(2, "datagen", "--format", "parquet", "--rows", "1").stderr)
+
+    def test_numbers_that_do_not_fit_are_bad_usage(self):
+        output = ["--output", self.path("out.tsv")]
+        for numbers in (["--rows", "-1"], ["--rows", "0"], ["--rows", "1e23"], ["--rows", "100000000000000000000000"],
+                        ["--rows", "3", "--ids-per-category", "1"], ["--rows", "3", "--ids-per-category", "-1"],
+                        ["--rows", "3", "--seed", "-1"], ["--rows", "3", "--first-row", "18446744073709551614"]):
+            self.check(2, "datagen", *numbers, *output)
+        self.assertFalse(os.path.exists(self.path("out.tsv")))
+        self.check(0, "datagen", "--rows", "3", "--seed", "18446744073709551615", *output)
+        for threads in ("-1", "0", "4097", "-18446744073709551615"):
+            self.check(2, "train", CENSUS, "--threads", threads)
 
     def test_version(self):
         version = json.loads(self.check(0, "version", "--json").stdout)
@@ -254,6 +276,42 @@ batch: {size: 10}
         self.assertEqual([line.split("\t")[0] for line in lines], ["row-%d" % i for i in range(100)])
         self.assertGreater(float(lines[1].split("\t")[1]), float(lines[0].split("\t")[1]))
 
+    def test_predict_replaces_files_but_writes_to_devices_and_links(self):
+        model = self.path("model")
+        self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
+        os.mkfifo(self.path("fifo"))
+        self.write("target", "old")
+        os.symlink(self.path("target"), self.path("link"))
+        with subprocess.Popen(["cat", self.path("fifo")], stdout=subprocess.PIPE, text=True) as reader:
+            self.check(0, "predict", "--checkpoint", model, "--output", self.path("fifo"))
+            from_fifo, _ = reader.communicate(timeout=30)
+        self.check(0, "predict", "--checkpoint", model, "--output", self.path("link"))
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(from_fifo.count("\n"), 50)
+        self.assertEqual(read(self.path("target")), from_fifo)
+        os.symlink("/dev/full", self.path("full"))  # not the device itself: a wrong build would replace it
+        result = self.check(1, "predict", "--checkpoint", model, "--output", self.path("full"))
+        self.assertIn("No space left", result.stderr)
+        self.assertTrue(os.path.islink(self.path("full")))
+
+    def test_synthetic_jobs_take_no_files(self):
+        job = self.write("job.yaml", """\
+name: synthetic
+data:
+  format: {synthetic: {rows: 200, eval_rows: 50}}
+model: {preset: lr}
+""")
+        model = self.path("model")
+        self.check(0, "train", job, "--output", model, "--runs", "")
+        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv")]):
+            self.check(0, *verb, "--checkpoint", model)
+            result = self.check(1, *verb, "--checkpoint", model, "--data", self.path("absent.tsv"))
+            self.assertIn("takes no files", result.stderr)
+
+    def test_train_does_not_wait_for_more_workers(self):
+        result = self.check(0, "train", self.make_job(200, 50, JOB + "workers: {min: 3}\n"), "--runs", "", timeout=60)
+        self.assertIn("workers.min: 3", result.stderr)
+
     def test_failures_say_why(self):
         job = self.make_job(100, 100)
         self.write("train.tsv", "1\tx\n")
@@ -263,6 +321,14 @@ batch: {size: 10}
         self.assertIn("absent", result.stderr)
         result = self.check(1, "verify-parity", job)
         self.assertIn("bsp", result.stderr)
+
+    def test_data_that_is_not_there_is_an_error(self):
+        model = self.path("model")
+        self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
+        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv")]):
+            result = self.check(1, *verb, "--checkpoint", model, "--data", self.path("absent.tsv"))
+            self.assertIn("absent.tsv", result.stderr)
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out.tsv")])
 
     def test_interrupt_ends_with_a_checkpoint(self):
         job = self.make_job(20000, 100, JOB.replace("passes: 2", "passes: 100000"))
@@ -277,13 +343,6 @@ batch: {size: 10}
         self.assertEqual(process.returncode, 1, error)
         self.assertEqual(json.loads(out)["state"], "CANCELLED")
         self.check(0, "checkpoint", "verify", self.path("model"))
-
-    def has_trained(self):
-        for folder, _, files in os.walk(self.path("runs")):
-            if "metrics.jsonl" in files:
-                text = read(os.path.join(folder, "metrics.jsonl"))
-                return any(json.loads(line)["examples"] > 0 for line in text.splitlines())
-        return False
 
 
 class ClusterTest(CliTest):
@@ -315,12 +374,32 @@ class ClusterTest(CliTest):
         self.assertIn("tiny", self.check(1, "logs", "nobody", *at).stderr)
 
         endless = json.loads(self.check(0, "submit", job, "--json", *at, "--set", "data.passes=100000").stdout)
-        self.check(0, "cancel", str(endless["id"]), *at)
+        self.assertRegex(self.check(0, "cancel", str(endless["id"]), *at).stdout, "cancelled|cancelling")
         watched = self.check(1, "watch", str(endless["id"]), "--json", *at)
         self.assertEqual(json.loads(watched.stdout)["state"], "CANCELLED")
+        self.assertIn("already CANCELLED", self.check(0, "cancel", str(endless["id"]), *at).stdout)
+        self.assertIn("already SUCCEEDED", self.check(0, "cancel", str(report["id"]), *at).stdout)
+        self.assertIn(server.address + " is not a scheduler",
+                      self.check(1, "list", "--scheduler", server.address).stderr)
 
         for daemon in (worker, server, scheduler):
             self.assertEqual(daemon.stop(), (0, ""))
+
+    def test_interrupting_submit_cancels_the_job(self):
+        scheduler, _, _ = self.start_cluster()
+        job = self.make_job(4000, 100, JOB.replace("passes: 2", "passes: 100000"))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([SHOAL, "submit", job, "--wait", "--json", "--runs", self.path("runs"), "--scheduler",
+                                   scheduler.address], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as process:
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and not self.has_trained():
+                    time.sleep(0.1)
+                process.send_signal(number)
+                out, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1, error)
+            self.assertEqual(json.loads(out)["state"], "CANCELLED")
+            shutil.rmtree(self.path("runs"))
 
     def test_a_newer_worker_of_the_same_name_fences_the_older(self):
         scheduler, _, worker = self.start_cluster()
