@@ -10,12 +10,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/done_set.h"
 #include "base/mutex.h"
 #include "proto/scheduler.pb.h"
 #include "proto/wire/parameter_messages.h"
 #include "server/checkpoint/part_format.h"
 #include "server/store/dense_blocks.h"
-#include "base/done_set.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {
