@@ -215,21 +215,7 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
       HandIn(*carried, /*finished=*/false, status);
       return Next::kGone;
     }
-    const Batch& batch = carried->step->batch();
-    PushRequest push;
-    push.header.lane = grant.lane();
-    push.pass = grant.pass();
-    push.split = grant.split();
-    push.lease = grant.lease();
-    push.begin = batch.begin;
-    push.end = batch.end;
-    push.end_of_split = batch.end_of_split;
-    push.examples = batch.rows;
-    push.logical_lane = grant.logical_lane();
-    push.round = carried->round;
-    carried->computed.own_pushes_at_push = lane_.own_pushes_;
-    carried->step->StartPush(push);
-    ++lane_.own_pushes_;
+    lane_.StartPush(grant, carried->round, carried->step.get(), &carried->computed);
     verdict = carried->step->AwaitPush(&counts);
   }
   lane_.host_.progress().AddAnswers(context_.job(), counts);

@@ -87,7 +87,8 @@ class Lane {
                                       const ComputedBatch& computed, uint64_t* counted, CompletedWork* work);
   void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step, ComputedBatch* computed,
                  uint64_t batch);
-  void StartPush(const Grant& grant, BatchStep* step);
+  // `round`: bsp only, else 0.
+  void StartPush(const Grant& grant, uint64_t round, BatchStep* step, ComputedBatch* computed);
   absl::Status RunEval(const Grant& grant, JobContext* context, CompletedWork* work);
   absl::StatusOr<OpenedSplit> Open(const Grant& grant, JobContext* context, const RouteMap& routes);
   absl::Status MarkAll(const MarkRequest& prototype, JobContext* context, const RouteMap& routes,

@@ -18,7 +18,7 @@ void Lane::StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes,
   step->StartPull(std::move(routes), pull);
 }
 
-void Lane::StartPush(const Grant& grant, BatchStep* step) {
+void Lane::StartPush(const Grant& grant, uint64_t round, BatchStep* step, ComputedBatch* computed) {
   const Batch& batch = step->batch();
   PushRequest push;
   push.header.lane = grant.lane();
@@ -29,8 +29,10 @@ void Lane::StartPush(const Grant& grant, BatchStep* step) {
   push.end = batch.end;
   push.end_of_split = batch.end_of_split;
   push.examples = batch.rows;
+  push.logical_lane = grant.logical_lane();
+  push.round = round;
+  computed->own_pushes_at_push = own_pushes_++;
   step->StartPush(push);
-  ++own_pushes_;
 }
 
 absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
@@ -89,8 +91,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
       if (ahead) StartPull(grant, routes, &other, &computed[1 - current], clock_ + 1);
     }
     SHOAL_RETURN_IF_ERROR(Compute(&step, &computed[current]));
-    computed[current].own_pushes_at_push = own_pushes_;
-    StartPush(grant, &step);
+    StartPush(grant, /*round=*/0, &step, &computed[current]);
     if (ahead && !last) {
       pushing = &step;
       continue;
