@@ -12,11 +12,12 @@
 namespace {
 
 void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
-  for (const auto add : {shoal::cli::AddTrain, shoal::cli::AddValidate, shoal::cli::AddEvaluate, shoal::cli::AddPredict,
-                         shoal::cli::AddCheckpoint, shoal::cli::AddVerifyParity, shoal::cli::AddDatagen,
-                         shoal::cli::AddLocal, shoal::cli::AddScheduler, shoal::cli::AddServer, shoal::cli::AddWorker,
-                         shoal::cli::AddSubmit, shoal::cli::AddList, shoal::cli::AddStatus, shoal::cli::AddWatch,
-                         shoal::cli::AddLogs, shoal::cli::AddCancel, shoal::cli::AddDoctor, shoal::cli::AddVersion}) {
+  for (const auto add :
+       {shoal::cli::AddTrain,      shoal::cli::AddValidate,     shoal::cli::AddEvaluate, shoal::cli::AddPredict,
+        shoal::cli::AddCheckpoint, shoal::cli::AddVerifyParity, shoal::cli::AddDatagen,  shoal::cli::AddLocal,
+        shoal::cli::AddScheduler,  shoal::cli::AddServer,       shoal::cli::AddWorker,   shoal::cli::AddSubmit,
+        shoal::cli::AddList,       shoal::cli::AddStatus,       shoal::cli::AddWatch,    shoal::cli::AddLogs,
+        shoal::cli::AddCancel,     shoal::cli::AddBench,        shoal::cli::AddDoctor,   shoal::cli::AddVersion}) {
     add(app, action);
   }
 }

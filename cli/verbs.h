@@ -31,6 +31,7 @@ void AddEvaluate(CLI::App* root, Action* action);
 void AddPredict(CLI::App* root, Action* action);
 void AddCheckpoint(CLI::App* root, Action* action);
 void AddDatagen(CLI::App* root, Action* action);
+void AddBench(CLI::App* root, Action* action);
 void AddDoctor(CLI::App* root, Action* action);
 void AddVersion(CLI::App* root, Action* action);
 

@@ -3,6 +3,7 @@
 # there. Runs as root or through sudo.
 #   deploy/install_deps.sh          what building and running needs
 #   deploy/install_deps.sh --tests  also what the tests and checks need
+#   deploy/install_deps.sh --bench  also what the benchmarks need, the programs that they compare with included
 set -euo pipefail
 
 packages=(
@@ -13,6 +14,8 @@ packages=(
 )
 if [[ "${1:-}" == "--tests" ]]; then
   packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist)
+elif [[ "${1:-}" == "--bench" ]]; then
+  packages+=(libbenchmark-dev python3)
 fi
 
 missing=()

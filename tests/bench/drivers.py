@@ -1,0 +1,21 @@
+"""The benchmarks: which program measures which rows. Each gets --size and prints rows (rows.py)."""
+
+import collections
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# rows: ids that --only knows. command: {bin} is the folder of built programs, {here} this folder.
+# smoke: part of the test that the drivers work, so it must end in seconds at --size smoke.
+Driver = collections.namedtuple("Driver", "rows command smoke")
+
+DRIVERS = [
+    Driver(["T3"], ["{bin}/tests/bench/plane_bench", "store"], True),
+]
+
+
+def command(driver, binaries):
+    """What to execute."""
+    words = [word.format(bin=binaries, here=HERE) for word in driver.command]
+    return [sys.executable] + words if words[0].endswith(".py") else words
