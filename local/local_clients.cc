@@ -40,6 +40,9 @@ class LocalSchedulerClient : public SchedulerClient {
   absl::StatusOr<Empty> Leave(const LeaveRequest& request, absl::Duration timeout) override {
     return Call(&Scheduler::Leave, request, timeout);
   }
+  absl::StatusOr<Empty> Drain(const DrainRequest& request, absl::Duration timeout) override {
+    return Call(&Scheduler::Drain, request, timeout);
+  }
   absl::StatusOr<JobConfig> GetJobConfig(const JobRef& request, absl::Duration timeout) override {
     return Call(&Scheduler::GetJobConfig, request, timeout);
   }

@@ -45,6 +45,7 @@ class FakeScheduler : public SchedulerClient {
   }
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest&, absl::Duration) override { return NextWorkReply(); }
   absl::StatusOr<Empty> Leave(const LeaveRequest&, absl::Duration) override { return Empty(); }
+  absl::StatusOr<Empty> Drain(const DrainRequest&, absl::Duration) override { return Empty(); }
   absl::StatusOr<JobConfig> GetJobConfig(const JobRef&, absl::Duration) override { return JobConfig(); }
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest&, absl::Duration) override { return SubmitReply(); }
   absl::StatusOr<JobList> ListJobs(const Empty&, absl::Duration) override { return JobList(); }

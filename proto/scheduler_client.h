@@ -21,6 +21,7 @@ class SchedulerClient {
   virtual absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, absl::Duration timeout) = 0;
   virtual absl::StatusOr<Empty> TaskDone(const TaskResult& request, absl::Duration timeout) = 0;
   virtual absl::StatusOr<Empty> Leave(const LeaveRequest& request, absl::Duration timeout) = 0;
+  virtual absl::StatusOr<Empty> Drain(const DrainRequest& request, absl::Duration timeout) = 0;
   virtual absl::StatusOr<JobConfig> GetJobConfig(const JobRef& request, absl::Duration timeout) = 0;
   virtual absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request, absl::Duration timeout) = 0;
   virtual absl::StatusOr<JobList> ListJobs(const Empty& request, absl::Duration timeout) = 0;

@@ -95,6 +95,7 @@ std::vector<std::function<void()>> SchedulerCore::TakeAnswers() {
   active_.erase(ended, active_.end());
   ForgetEndedJobs();
   StartQueuedJobs();
+  ReleaseDrained();
   if (std::exchange(changes_.work, false)) ServeThreads();
   // Serving threads changes live sets, so views come after it.
   if (std::exchange(changes_.views, false)) jobs_version_ = state_->Next(Counter::kVersion);
@@ -129,6 +130,19 @@ void SchedulerCore::StartQueuedJobs() {
   }
 }
 
+void SchedulerCore::ReleaseDrained() {
+  for (Role role : {WORKER, SERVER}) {
+    for (Process* process : members_.Live(role)) {
+      if (!process->draining || process->may_exit) continue;
+      const bool needed =
+          std::any_of(active_.begin(), active_.end(), [process](ActiveJob* job) { return job->Uses(process->id); });
+      if (needed && Now() < process->exits_at()) continue;
+      process->may_exit = true;
+      changes_.views = true;
+    }
+  }
+}
+
 void SchedulerCore::ForgetEndedJobs() {
   for (; ended_.size() > options_.max_ended_jobs; ended_.pop_front()) {
     const auto job = jobs_.find(ended_.front());
@@ -143,7 +157,8 @@ uint64_t SchedulerCore::ViewVersion(uint64_t process) const { return std::max(jo
 ClusterView SchedulerCore::View(uint64_t process) const {
   ClusterView view;
   view.set_version(ViewVersion(process));
-  view.set_shutdown(shutdown_);
+  const auto member = members_.all().find(process);
+  view.set_shutdown(shutdown_ || (member != members_.all().end() && member->second.may_exit));
   for (const ActiveJob* job : active_) {
     if (!job->queued() && !job->ended()) *view.add_jobs() = job->View();
   }

@@ -33,6 +33,7 @@ class SchedulerCore {
   void Watch(const WatchRequest& request, Done<ClusterView> done);
   void TaskDone(const TaskResult& request, Done<Empty> done);
   void Leave(const LeaveRequest& request, Done<Empty> done);
+  void Drain(const DrainRequest& request, Done<Empty> done);
 
   // --- Work (core_work.cc) ---
   void NextWork(const NextWorkRequest& request, Done<NextWorkReply> done);
@@ -81,6 +82,8 @@ class SchedulerCore {
   void Gone(Process* process, const std::string& how, const absl::Status& answer);
   void StartQueuedJobs();
   void ForgetEndedJobs();
+  // Lets those go that are draining and that no job needs any more.
+  void ReleaseDrained();
 
   uint64_t ViewVersion(uint64_t process) const;
   ClusterView View(uint64_t process) const;

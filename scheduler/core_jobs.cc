@@ -101,7 +101,7 @@ void SchedulerCore::Status(const Empty& /*request*/, Done<ClusterStatus> done) {
     out->set_name(process.info.name());
     out->set_role(process.info.role());
     out->set_address(process.info.address());
-    out->set_state(std::string(ProcessStateName(process.state)));
+    out->set_state(std::string(ProcessStateName(process)));
     out->set_seconds_since_heartbeat(absl::ToDoubleSeconds(Now() - process.last_heartbeat));
     out->set_threads(process.info.threads());
     out->set_cores(process.info.cores());

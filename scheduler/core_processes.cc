@@ -116,6 +116,25 @@ void SchedulerCore::TaskDone(const TaskResult& request, Done<Empty> done) {
   Answer<Empty>(std::move(done), Empty());
 }
 
+void SchedulerCore::Drain(const DrainRequest& request, Done<Empty> done) {
+  Process* const process = members_.FindLiveByName(request.name());
+  if (process == nullptr) {
+    Answer<Empty>(std::move(done),
+                  absl::NotFoundError(absl::StrCat("name: no process called \"", request.name(), "\" is alive")));
+    return;
+  }
+  for (ActiveJob* job : active_) {
+    const absl::Status refused = process->draining ? absl::OkStatus() : job->CheckDrain(*process, request.grace_ms());
+    if (refused.ok()) continue;
+    Answer<Empty>(std::move(done), refused);
+    return;
+  }
+  members_.Drain(process, absl::Milliseconds(request.grace_ms()), Now());
+  changes_.work = true;  // its parked threads are told to exit
+  for (ActiveJob* job : active_) job->OnDrain(*process, request.reason());
+  Answer<Empty>(std::move(done), Empty());
+}
+
 void SchedulerCore::Leave(const LeaveRequest& request, Done<Empty> done) {
   Process* const process = members_.Find(request.identity().process());
   if (process != nullptr && process->alive()) {

@@ -98,7 +98,7 @@ ActiveJob* SchedulerCore::ChooseJob(const Process& process, ThreadId id, const W
 }
 
 absl::optional<NextWorkReply> SchedulerCore::FindWork(const Process& process, ThreadId id, WorkThread* thread) {
-  if (shutdown_) {
+  if (shutdown_ || process.draining) {
     NextWorkReply exit;
     exit.set_kind(NextWorkReply::EXIT);
     return exit;

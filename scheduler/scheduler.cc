@@ -74,6 +74,9 @@ void Scheduler::TaskDone(const TaskResult& request, Done<Empty> done) {
 void Scheduler::Leave(const LeaveRequest& request, Done<Empty> done) {
   impl_->Run([&](SchedulerCore* core) { core->Leave(request, std::move(done)); });
 }
+void Scheduler::Drain(const DrainRequest& request, Done<Empty> done) {
+  impl_->Run([&](SchedulerCore* core) { core->Drain(request, std::move(done)); });
+}
 void Scheduler::GetJobConfig(const JobRef& request, Done<JobConfig> done) {
   impl_->Run([&](SchedulerCore* core) { core->GetJobConfig(request, std::move(done)); });
 }

@@ -41,6 +41,7 @@ class Scheduler {
   void NextWork(const NextWorkRequest& request, Done<NextWorkReply> done);
   void TaskDone(const TaskResult& request, Done<Empty> done);
   void Leave(const LeaveRequest& request, Done<Empty> done);
+  void Drain(const DrainRequest& request, Done<Empty> done);
   void GetJobConfig(const JobRef& request, Done<JobConfig> done);
   void Submit(const SubmitRequest& request, Done<SubmitReply> done);
   void ListJobs(const Empty& request, Done<JobList> done);

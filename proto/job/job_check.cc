@@ -89,6 +89,24 @@ void CheckCounting(const Job& job, const ReportJobError& report) {
 
 }  // namespace
 
+void CheckRecovery(const Job& job, const ReportJobError& report) {
+  const bool bsp = job.sync().has_bsp();
+  if (bsp && job.recovery() == Job::CATCH_UP) {
+    report("recovery",
+           "catch_up is for asp and ssp: a bsp job whose partitions stand at different rounds would not give "
+           "the same bits; use rollback");
+  }
+  if (!bsp && job.recovery() == Job::ROLLBACK) {
+    report("recovery",
+           "rollback is for bsp: partitions of an asp or ssp job share no instant to go back to; use catch_up");
+  }
+  if (bsp && job.replicas() > 1) {
+    report("replicas", absl::StrCat(job.replicas(),
+                                    " copies are for asp and ssp: a bsp job goes back to its last "
+                                    "checkpoint when a server is lost, to the same bits"));
+  }
+}
+
 void CheckTraining(const Job& job, const ReportJobError& report) {
   CheckName(job.name(), report);
   if (job.model().preset() == Model::COUNTING) {
@@ -97,6 +115,7 @@ void CheckTraining(const Job& job, const ReportJobError& report) {
     CheckOptimizer(job.optimizer().sparse(), "optimizer.sparse", report);
     CheckOptimizer(job.optimizer().dense(), "optimizer.dense", report);
   }
+  CheckRecovery(job, report);
   const Memory& memory = job.memory();
   if (memory.hard_limit() != 0 && memory.soft_limit() > memory.hard_limit()) {
     report("memory.soft_limit", "must not exceed hard_limit");

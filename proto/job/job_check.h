@@ -19,6 +19,9 @@ Model::Loss EffectiveLoss(const Job& job);
 // Name of the slot that a feature makes: its name, the column, "<column>_bucket" or the crossed names with "_x_".
 std::string SlotName(const SparseFeature& feature);
 
+// Whether replicas and recovery fit how lanes wait for one another.
+void CheckRecovery(const Job& job, const ReportJobError& report);
+
 // The parts of CheckJob.
 void CheckData(const Data& data, const ReportJobError& report);
 void CheckModel(const Job& job, const ReportJobError& report);

@@ -10,6 +10,8 @@
 namespace shoal {
 namespace {
 
+using Catch::Contains;
+
 // The message for `text`; "OK" when it loads.
 std::string ErrorOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const absl::StatusOr<Job> job = LoadJobFromText(text, "j", "/jobs", overrides);
@@ -42,11 +44,13 @@ TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
             {"seed: 1\nseed: 2\n", "j:5:1: seed: duplicate key; first set at line 4"},
             {"batch:\n  size: 1\n  size: 1\n", "j:6:3: batch.size: duplicate key; first set at line 5"},
             {"{a: 1}: 2\n", "j:4:1: a key must be a name"},
-            {"replicas: 2\n", "j:4:1: replicas: not yet supported; remove it"},
-            {"recovery: x\ndelivery: x\nprecision: x\nearly_stopping: x\npriority: 1\nmemory_quota: 1MiB\n",
-             "j:4:1: recovery: not yet supported; remove it\nj:5:1: delivery: not yet supported; remove it\n"
-             "j:6:1: precision: not yet supported; remove it\nj:7:1: early_stopping: not yet supported; remove it\n"
-             "j:8:1: priority: not yet supported; remove it\nj:9:1: memory_quota: not yet supported; remove it"},
+            {"replicas: 3\n", "j:4:11: replicas: 3 is too large: must be <= 2"},
+            {"recovery: rolback\n",
+             "j:4:11: recovery: \"rolback\" is not one of default, catch_up, rollback; did you mean rollback?"},
+            {"delivery: x\nprecision: x\nearly_stopping: x\npriority: 1\nmemory_quota: 1MiB\n",
+             "j:4:1: delivery: not yet supported; remove it\nj:5:1: precision: not yet supported; remove it\n"
+             "j:6:1: early_stopping: not yet supported; remove it\nj:7:1: priority: not yet supported; remove it\n"
+             "j:8:1: memory_quota: not yet supported; remove it"},
             {"workers: {max: 3}\n", "j:4:11: workers.max: not yet supported; remove it"},
             {"evaluate: {every: 1s}\n", "j:4:12: evaluate.every: not yet supported; remove it"},
             {"sync:\n  bsp: 4\n  ssp: 4\n",
@@ -172,7 +176,7 @@ TEST_CASE("LoadJob errors: overrides are named", "[proto][unit]") {
       {"data.train.x=x",
        "--set data.train.x=x: data.train: has 1 elements; \"x\" is not the index of one of them or of the next"},
       {"name.x=1", "--set name.x=1: name: has no key x because it is not a mapping"},
-      {"replicas=2", "--set replicas=2: replicas: not yet supported; remove it"},
+      {"delivery=x", "--set delivery=x: delivery: not yet supported; remove it"},
       {"memory={soft_limit: 2, hard_limit: 1}",
        "--set memory={soft_limit: 2, hard_limit: 1}: memory.soft_limit: must not exceed hard_limit"},
       {"name=", "j:1:1: name: required but missing"}};
@@ -180,6 +184,17 @@ TEST_CASE("LoadJob errors: overrides are named", "[proto][unit]") {
   CHECK(ErrorOf(kHead, {"seed=1", "partitions=x", "batch.size=y"}) ==
         "--set partitions=x: partitions: \"x\" is not a whole number\n"
         "--set batch.size=y: batch.size: \"y\" is not a whole number");
+}
+
+TEST_CASE("LoadJob errors: replicas and recovery must fit the sync mode", "[proto][unit]") {
+  CHECK_THAT(ErrorOf(kHead, {"sync.bsp.lanes=2", "recovery=catch_up"}),
+             Contains("recovery: catch_up is for asp and ssp") && Contains("use rollback"));
+  CHECK_THAT(ErrorOf(kHead, {"recovery=rollback"}), Contains("recovery: rollback is for bsp"));
+  CHECK_THAT(ErrorOf(kHead, {"sync.bsp.lanes=2", "replicas=2"}), Contains("replicas: 2 copies are for asp and ssp"));
+  for (const char* recovery : {"recovery=default", "recovery=catch_up"}) {
+    CHECK(ErrorOf(kHead, {"replicas=2", recovery}) == "OK");
+  }
+  CHECK(ErrorOf(kHead, {"sync.bsp.lanes=2", "recovery=rollback", "replicas=1"}) == "OK");
 }
 
 TEST_CASE("LoadJob errors: data", "[proto][unit]") {

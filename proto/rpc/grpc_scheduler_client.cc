@@ -106,6 +106,9 @@ absl::StatusOr<Empty> GrpcSchedulerClient::TaskDone(const TaskResult& request, a
 absl::StatusOr<Empty> GrpcSchedulerClient::Leave(const LeaveRequest& request, absl::Duration timeout) {
   return impl_->Call(&Stub::Leave, request, timeout);
 }
+absl::StatusOr<Empty> GrpcSchedulerClient::Drain(const DrainRequest& request, absl::Duration timeout) {
+  return impl_->Call(&Stub::Drain, request, timeout);
+}
 absl::StatusOr<JobConfig> GrpcSchedulerClient::GetJobConfig(const JobRef& request, absl::Duration timeout) {
   return impl_->Call(&Stub::GetJobConfig, request, timeout);
 }

@@ -23,6 +23,7 @@ class GrpcSchedulerClient : public SchedulerClient {
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, absl::Duration timeout) override;
   absl::StatusOr<Empty> TaskDone(const TaskResult& request, absl::Duration timeout) override;
   absl::StatusOr<Empty> Leave(const LeaveRequest& request, absl::Duration timeout) override;
+  absl::StatusOr<Empty> Drain(const DrainRequest& request, absl::Duration timeout) override;
   absl::StatusOr<JobConfig> GetJobConfig(const JobRef& request, absl::Duration timeout) override;
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request, absl::Duration timeout) override;
   absl::StatusOr<JobList> ListJobs(const Empty& request, absl::Duration timeout) override;

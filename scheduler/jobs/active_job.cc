@@ -116,6 +116,18 @@ void ActiveJob::OnGone(const Process& process, const std::string& how) {
   Advance();
 }
 
+absl::Status ActiveJob::CheckDrain(const Process& process, uint32_t grace_ms) const {
+  if (!Uses(process.id) || grace_ms > 0 || !context_.members->Staying(SERVER).empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(process.Title(), " holds partitions of job ", id(), " (",
+                                                    job().name(), "): no other server could take them"));
+}
+
+void ActiveJob::OnDrain(const Process& process, const std::string& reason) {
+  if (!Uses(process.id)) return;
+  Log(absl::StrCat(process.Title(), " is draining", reason.empty() ? "" : ": ", reason));
+  Advance();
+}
+
 void ActiveJob::OnTaskResult(const Task& task, const Process& process, const TaskResult& result) {
   const auto it = pending_.find(task.id());
   if (it == pending_.end()) return;

@@ -35,6 +35,10 @@ class ActiveJob {
   void Fail(const std::string& reason);
   void OnArrival();                                             // a process has joined
   void OnGone(const Process& process, const std::string& how);  // "died", "left", "was restarted"
+  // Why a server cannot be drained: nobody could take its partitions, and it is in no hurry. OK for a worker.
+  absl::Status CheckDrain(const Process& process, uint32_t grace_ms) const;
+  void OnDrain(const Process& process, const std::string& reason);
+  bool Uses(uint64_t process) const { return OwnsPartitions(process); }
   void OnTaskResult(const Task& task, const Process& process, const TaskResult& result);
   void OnTaskLost(const Task& task);  // its process is gone
 

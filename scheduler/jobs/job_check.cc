@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job/job_check.h"
 
 namespace shoal {
 namespace {
@@ -34,7 +35,11 @@ absl::Status CheckSubmittedJob(const Job& job) {
   if (job.has_checkpoint() && job.checkpoint().dir().empty()) {
     return absl::InvalidArgumentError("checkpoint.dir: missing");
   }
-  return absl::OkStatus();
+  absl::Status fits;
+  CheckRecovery(job, [&fits](const std::string& path, absl::string_view message) {
+    fits = absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
+  });
+  return fits;
 }
 
 absl::Status CheckPlan(const Job& job, const JobPlan& plan) {

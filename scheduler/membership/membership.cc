@@ -17,8 +17,9 @@ constexpr size_t kMaxNameBytes = 256;
 
 std::string Process::Title() const { return absl::StrCat(info.role() == SERVER ? "server " : "worker ", info.name()); }
 
-absl::string_view ProcessStateName(Process::State state) {
-  switch (state) {
+absl::string_view ProcessStateName(const Process& process) {
+  if (process.alive() && process.draining) return "DRAINING";
+  switch (process.state) {
     case Process::kAlive:
       return "ALIVE";
     case Process::kSuspect:
@@ -39,6 +40,9 @@ void Membership::Restore(const StoredProcess& stored, absl::Duration now) {
   process.info = stored.registration();
   process.state = static_cast<Process::State>(stored.state());
   process.last_heartbeat = now;
+  process.draining = stored.draining();
+  process.drain_grace = absl::Milliseconds(stored.drain_grace_ms());
+  process.draining_since = now;
 }
 
 absl::StatusOr<Process*> Membership::Register(const RegisterRequest& request, absl::Duration now, Process** fenced) {
@@ -120,6 +124,24 @@ std::vector<Process*> Membership::Live(Role role) {
   return live;
 }
 
+std::vector<Process*> Membership::Staying(Role role) {
+  std::vector<Process*> staying = Live(role);
+  staying.erase(std::remove_if(staying.begin(), staying.end(), [](const Process* p) { return p->draining; }),
+                staying.end());
+  return staying;
+}
+
+void Membership::Drain(Process* process, absl::Duration grace, absl::Duration now) {
+  if (!process->draining) {
+    process->draining = true;
+    process->draining_since = now;
+    process->drain_grace = grace;
+  } else if (grace > absl::ZeroDuration() && now + grace < process->exits_at()) {
+    process->drain_grace = now + grace - process->draining_since;
+  }
+  Store(*process);
+}
+
 size_t Membership::CountLive(Role role) const {
   return std::count_if(processes_.begin(), processes_.end(),
                        [role](const auto& entry) { return entry.second.alive() && entry.second.is(role); });
@@ -161,6 +183,8 @@ void Membership::Store(const Process& process) {
   stored.set_id(process.id);
   *stored.mutable_registration() = process.info;
   stored.set_state(process.state);
+  stored.set_draining(process.draining);
+  stored.set_drain_grace_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(process.drain_grace)));
   state_->PutProcess(stored);
 }
 

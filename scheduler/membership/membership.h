@@ -26,13 +26,23 @@ struct Process {
   State state = kAlive;
   absl::Duration last_heartbeat;  // by the scheduler's clock
 
+  // Asked to hand back or hand over what it has and to exit.
+  bool draining = false;
+  absl::Duration drain_grace;     // 0: no hurry
+  absl::Duration draining_since;  // by the scheduler's clock
+  bool may_exit = false;          // nothing of it is needed any more, or its grace is over
+
+  absl::Duration exits_at() const {
+    return drain_grace > absl::ZeroDuration() ? draining_since + drain_grace : absl::InfiniteDuration();
+  }
   bool alive() const { return state == kAlive || state == kSuspect; }
   bool is(Role role) const { return info.role() == role; }
   // "worker w1", as messages name it.
   std::string Title() const;
 };
 
-absl::string_view ProcessStateName(Process::State state);
+// As `status` shows it: DRAINING for a living process that is.
+absl::string_view ProcessStateName(const Process& process);
 
 // Processes by id. Not thread-safe; pointers stay valid until PruneGone.
 class Membership {
@@ -48,12 +58,17 @@ class Membership {
   // Null when unknown.
   Process* Find(uint64_t id);
   void Leave(Process* process) { SetState(process, Process::kLeft); }
+  // Asked again, the shorter grace counts.
+  void Drain(Process* process, absl::Duration grace, absl::Duration now);
+  Process* FindLiveByName(absl::string_view name);
   // Notices silence: SUSPECT after half the deadline, DEAD after all of it. Returns those that died just now.
   std::vector<Process*> Expire(absl::Duration now);
   void Heard(Process* process, absl::Duration now);
 
   // Ordered by name, so that placement does not depend on who came first.
   std::vector<Process*> Live(Role role);
+  // Those of them that are to stay.
+  std::vector<Process*> Staying(Role role);
   size_t CountLive(Role role) const;
   const std::map<uint64_t, Process>& all() const { return processes_; }
   // Processes that are gone, without the `newest` that were heard from last.
@@ -64,7 +79,6 @@ class Membership {
  private:
   void SetState(Process* process, Process::State state);
   void Store(const Process& process);
-  Process* FindLiveByName(absl::string_view name);
   std::string MakeName(Role role, uint64_t id);
 
   DurableState* const state_;

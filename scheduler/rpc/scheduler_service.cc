@@ -53,6 +53,9 @@ class SchedulerGrpcServer::Service : public SchedulerService::CallbackService {
   Reactor* Leave(Context*, const LeaveRequest* request, Empty* reply) override {
     return Run(&Scheduler::Leave, request, reply);
   }
+  Reactor* Drain(Context*, const DrainRequest* request, Empty* reply) override {
+    return Run(&Scheduler::Drain, request, reply);
+  }
   Reactor* GetJobConfig(Context*, const JobRef* request, JobConfig* reply) override {
     return Run(&Scheduler::GetJobConfig, request, reply);
   }
