@@ -204,13 +204,15 @@ void ClusterMember::HeartbeatLoop() {
   const Clock& clock = Clock::Steady();
   absl::Duration next = clock.Now();
   absl::Status reason;
-  while (!stopped_ && !Ended(&reason)) {
+  // A process that is told to shut down is not dead while it hands over what it has.
+  while (!stopped_ && (!Ended(&reason) || reason.ok())) {
     if (clock.Now() >= next) {
       Flush();
       next = clock.Now() + heartbeat_;
     }
     if (callbacks_.tick) callbacks_.tick();
-    Nap(std::min(kTickEvery, heartbeat_));
+    MutexLock lock(&mu_);
+    if (!stopped_) changed_.WaitFor(&mu_, std::min(kTickEvery, heartbeat_));
   }
 }
 

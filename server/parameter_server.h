@@ -52,7 +52,7 @@ class ParameterServer {
   // --- Data plane. NOT_FOUND: no such job here; INVALID_ARGUMENT: names the field, the value and the bound. ---
   void OpenSplit(const OpenSplitRequest* request, OpenSplitReply* reply, Done done);
   absl::StatusOr<PullSizes> SizePull(const PullRequest& request) const;
-  // Destinations in *reply must have the sizes of SizePull. DEADLINE_EXCEEDED when still parked after `timeout`
+  // Destinations in *reply must have the sizes of SizePull. ABORTED when still parked after `timeout`
   // (checked by Tick).
   void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done);
   void Push(const PushRequest* request, PushReply* reply, Done done);

@@ -154,7 +154,7 @@ void ServerJob::Tick() {
               ? absl::StrCat("round ", request.round, " waits for rounds_applied ", rounds_.applied())
               : absl::StrCat("batch ", request.batch, " waits for the slowest live clock ", lanes_.Slowest(),
                              " to come within ", schema_->staleness);
-      released.push_back({std::move(*it), absl::DeadlineExceededError(absl::StrCat("parked pull: ", wanted)), false});
+      released.push_back({std::move(*it), absl::AbortedError(absl::StrCat("parked pull: ", wanted)), false});
       it = parked_.erase(it);
     }
   }

@@ -66,8 +66,11 @@ std::vector<float> Predict(const std::string& checkpoint, size_t count) {
   });
   REQUIRE(context.ok());
   REQUIRE((*context)->UpdateView(view).ok());
-  BatchStep step(context->get(), {&Clock::Steady(), absl::Seconds(10), absl::Seconds(10), [] { return true; }},
-                 nullptr);
+  RetryPolicy policy;
+  policy.clock = &Clock::Steady();
+  policy.request_timeout = policy.retry_limit = policy.reach_limit = absl::Seconds(10);
+  policy.keep_going = [] { return true; };
+  BatchStep step(context->get(), policy, nullptr);
   const std::unique_ptr<ModelWorkspace> workspace = (*context)->model().NewWorkspace();
   absl::StatusOr<DataSet*> data = (*context)->EvalData();
   REQUIRE(data.ok());
@@ -78,6 +81,7 @@ std::vector<float> Predict(const std::string& checkpoint, size_t count) {
     do {
       REQUIRE((*reader)->Next(100, &step.batch()).ok());
       PullRequest pull;
+      pull.header.run = kRun;
       pull.read_only = true;
       step.StartPull((*context)->routes(), pull);
       const absl::StatusOr<RequestOutcome> pulled = step.AwaitPull();

@@ -112,6 +112,70 @@ TEST_CASE("Faults: a lane with a wrong idea of the watermark is told MISALIGNED 
   REQUIRE(status->counters().misaligned() > 0);
 }
 
+// A server whose partitions come and go: now and then it answers that it does not own them or does not have the job, as
+// servers do while partitions move or are restored.
+class UnsteadyClient : public ForwardingParameterClient {
+ public:
+  UnsteadyClient(std::unique_ptr<ParameterClient> inner, uint64_t seed)
+      : ForwardingParameterClient(std::move(inner)), seed_(seed) {}
+  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
+    if (Answer(reply, done)) return;
+    ForwardingParameterClient::OpenSplit(request, timeout, reply, std::move(done));
+  }
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override {
+    if (Answer(reply, done)) return;
+    ForwardingParameterClient::Pull(request, timeout, reply, std::move(done));
+  }
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    if (Answer(reply, done)) return;
+    ForwardingParameterClient::Push(request, timeout, reply, std::move(done));
+  }
+  void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
+    if (Answer(reply, done)) return;
+    ForwardingParameterClient::Mark(request, timeout, reply, std::move(done));
+  }
+
+ private:
+  // Refuses about one call in thirty; what it refuses does not reach the server.
+  template <typename Reply>
+  bool Answer(Reply* reply, const Done& done) {
+    Random random({seed_, calls_++});
+    const uint64_t fate = random.Below(60);
+    if (fate > 1) return false;
+    if (fate == 0) {
+      reply->outcome = RequestOutcome::kStaleMap;
+      done(absl::OkStatus());
+    } else {
+      done(absl::NotFoundError("job 1: not on this server"));
+    }
+    return true;
+  }
+
+  const uint64_t seed_;
+  std::atomic<uint64_t> calls_{0};
+};
+
+TEST_CASE("Faults: partitions that are not there for a while cost nothing but time, evaluation included", "[cluster]") {
+  const std::string sync = GENERATE("asp", "{ssp: 2}", "{bsp: 4}");
+  const uint64_t seed = Seed();
+  TempDir dir;
+  Job job = CountingJob(dir.path(), 20000, 2, sync);
+  job.mutable_data()->mutable_format()->mutable_synthetic()->set_eval_rows(2000);
+  LocalClusterOptions options;
+  options.servers = 2;
+  options.workers = 2;
+  options.threads = 2;
+  std::atomic<uint64_t> clients{0};
+  options.wrap = [&](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<UnsteadyClient>(std::move(inner), seed * 1000 + clients++);
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  RequireExact(job, status);
+  REQUIRE(status->counters().stale_map() > 0);
+}
+
 // Holds back one push of a zombie until somebody else has opened its split, then keeps what the server said to it.
 struct HeldPush {
   std::atomic<bool> armed{true};

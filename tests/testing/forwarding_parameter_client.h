@@ -26,6 +26,7 @@ class ForwardingParameterClient : public ParameterClient {
   void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
     inner_->Mark(request, timeout, reply, std::move(done));
   }
+  void Abort(Calls calls) override { inner_->Abort(calls); }
 
  private:
   const std::unique_ptr<ParameterClient> inner_;

@@ -48,9 +48,17 @@ class GrpcParameterClient::Impl {
 
   int NextDataChannel() { return 1 + static_cast<int>(next_++ % kDataChannels); }
 
+  void Abort(Calls calls) {
+    MutexLock lock(&mu_);
+    (calls == Calls::kAll ? aborted_ : pulls_aborted_) = true;
+    for (const auto& [call, unused] : calls_) {
+      if (calls == Calls::kAll || call->is_pull) call->context.TryCancel();
+    }
+  }
+
   // Sends a message, or ends with the error that kept it from being one.
-  void Start(const char* method, int channel, absl::StatusOr<ByteArray> message, absl::Duration timeout, Decode decode,
-             Done done) {
+  void Start(const char* method, bool is_pull, int channel, absl::StatusOr<ByteArray> message, absl::Duration timeout,
+             Decode decode, Done done) {
     if (!message.ok()) {
       done(message.status());
       return;
@@ -60,11 +68,14 @@ class GrpcParameterClient::Impl {
     call->request = ToByteBuffer(*std::move(message));
     call->decode = std::move(decode);
     call->done = std::move(done);
+    call->is_pull = is_pull;
     call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout + kDeadlineSlack));
     {
       MutexLock lock(&mu_);
       ++in_flight_;
       calls_.emplace(call, std::move(owned));
+      // A call that is cancelled before it starts ends at once.
+      if (aborted_ || (is_pull && pulls_aborted_)) call->context.TryCancel();
     }
     stubs_[channel]->UnaryCall(&call->context, method, grpc::StubOptions(), &call->request, &call->response,
                                [this, call](grpc::Status status) { End(call, FromServer(status)); });
@@ -77,11 +88,14 @@ class GrpcParameterClient::Impl {
     grpc::ByteBuffer response;
     Decode decode;
     Done done;
+    bool is_pull = false;
   };
 
   void End(Call* call, absl::Status status) {
     if (status.ok()) {
       status = call->decode(ReceivedBytes(call->response).chunks());
+    } else if (absl::IsCancelled(status)) {
+      status = absl::UnavailableError(absl::StrCat("server ", address_, ": the call was given up"));
     } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
       status = absl::Status(status.code(), absl::StrCat("server ", address_, ": ", status.message()));
     }
@@ -104,6 +118,8 @@ class GrpcParameterClient::Impl {
   std::atomic<unsigned> next_{0};
   Mutex mu_;
   CondVar idle_;
+  bool aborted_ ABSL_GUARDED_BY(mu_) = false;
+  bool pulls_aborted_ ABSL_GUARDED_BY(mu_) = false;
   int in_flight_ ABSL_GUARDED_BY(mu_) = 0;  // callbacks that have not returned
   std::map<Call*, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mu_);
 };
@@ -115,12 +131,13 @@ absl::StatusOr<std::unique_ptr<GrpcParameterClient>> GrpcParameterClient::Create
 
 GrpcParameterClient::GrpcParameterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GrpcParameterClient::~GrpcParameterClient() = default;
+void GrpcParameterClient::Abort(Calls calls) { impl_->Abort(calls); }
 
 void GrpcParameterClient::OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply,
                                     Done done) {
   impl_->Start(
-      "/shoal.wire.ParameterService/OpenSplit", kControlChannel, EncodeOpenSplitRequest(*request), timeout,
-      [reply](Chunks message) { return DecodeOpenSplitReply(message, reply); }, std::move(done));
+      "/shoal.wire.ParameterService/OpenSplit", /*is_pull=*/false, kControlChannel, EncodeOpenSplitRequest(*request),
+      timeout, [reply](Chunks message) { return DecodeOpenSplitReply(message, reply); }, std::move(done));
 }
 
 void GrpcParameterClient::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
@@ -130,19 +147,21 @@ void GrpcParameterClient::Pull(const PullRequest* request, absl::Duration timeou
     return;
   }
   impl_->Start(
-      "/shoal.wire.ParameterService/Pull", impl_->NextDataChannel(), EncodePullRequest(*request, kMaxMessageBytes),
-      timeout, [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
+      "/shoal.wire.ParameterService/Pull", /*is_pull=*/true, impl_->NextDataChannel(),
+      EncodePullRequest(*request, kMaxMessageBytes), timeout,
+      [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
 }
 
 void GrpcParameterClient::Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) {
   impl_->Start(
-      "/shoal.wire.ParameterService/Push", impl_->NextDataChannel(), EncodePushRequest(*request, kMaxMessageBytes),
-      timeout, [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
+      "/shoal.wire.ParameterService/Push", /*is_pull=*/false, impl_->NextDataChannel(),
+      EncodePushRequest(*request, kMaxMessageBytes), timeout,
+      [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
 }
 
 void GrpcParameterClient::Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) {
   impl_->Start(
-      "/shoal.wire.ParameterService/Mark", kControlChannel, EncodeMarkRequest(*request), timeout,
+      "/shoal.wire.ParameterService/Mark", /*is_pull=*/false, kControlChannel, EncodeMarkRequest(*request), timeout,
       [reply](Chunks message) { return DecodeMarkReply(message, reply); }, std::move(done));
 }
 

@@ -24,6 +24,7 @@ class GrpcParameterClient : public ParameterClient {
   void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override;
   void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override;
   void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override;
+  void Abort(Calls calls) override;
 
  private:
   class Impl;

@@ -14,16 +14,21 @@ namespace shoal {
 // Thread-safe. `done` runs exactly once, on any thread, possibly before the call returns; it must not block. Request
 // and reply stay valid until then. A status that is not OK says nothing about whether the server acted: OpenSplit, Pull
 // and Mark can be repeated as they are, and so can Push (a partition that applied it answers kDuplicate). UNAVAILABLE,
-// DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED are worth a retry after a back-off; others are final.
+// DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED are worth a retry after a back-off; NOT_FOUND (the server does not have the
+// job, or not this run yet) is worth one after a look at the map; ABORTED: a pull is still parked; others are final.
 class ParameterClient {
  public:
   using Done = std::function<void(absl::Status)>;
+  enum class Calls { kPulls, kAll };
   virtual ~ParameterClient() = default;
 
   virtual void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) = 0;
   virtual void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) = 0;
   virtual void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) = 0;
   virtual void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) = 0;
+  // Nobody wants these calls any more: those in flight and all later ones end soon, with UNAVAILABLE. A client whose
+  // calls do not wait for a network need not do anything.
+  virtual void Abort(Calls) {}
 };
 
 }  // namespace shoal

@@ -137,7 +137,6 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
     call.pull.groups = std::move(pull_groups);
     call.pull.groups.resize(groups_.size());
     call.pull.header.job = context_->job();
-    call.pull.header.run = context_->run();
     call.pull.header.map_version = routes_->version;
     call.pull.partitions = routes_->servers[s].partitions;
     call.pull.dense = true;
@@ -160,10 +159,12 @@ void BatchStep::IssuePush(size_t server) {
 
 bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
   if (!pulls_.Idle()) return false;
-  if (policy_.keep_going()) {
+  const bool repeat = policy_.keep_going() && !(policy_.stopping && policy_.stopping()) &&
+                      !(policy_.superseded && policy_.superseded(routes_->version));
+  if (repeat) {
     bool parked = false;
     for (size_t s = 0; s < routes_->servers.size(); ++s) {
-      if (!absl::IsDeadlineExceeded(pulls_.status(s))) continue;
+      if (!absl::IsAborted(pulls_.status(s))) continue;
       parked = true;
       IssuePull(s);
     }
@@ -174,12 +175,13 @@ bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
 }
 
 absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
-  const absl::Status status = RepeatCalls(
-      &pulls_, routes_->servers.size(), policy_, [this](size_t s) { IssuePull(s); }, /*parked_is_fine=*/true,
+  const absl::StatusOr<CallsEnd> end = RepeatCalls(
+      &pulls_, routes_->servers.size(), policy_, routes_->version, CallKind::kPull, [this](size_t s) { IssuePull(s); },
       &retries_);
   pull_counts_ = {};
   pull_counts_.retries = std::exchange(retries_, 0);
-  SHOAL_RETURN_IF_ERROR(status);
+  SHOAL_RETURN_IF_ERROR(end.status());
+  if (*end == CallsEnd::kSuperseded) return RequestOutcome::kStaleMap;
   RequestOutcome outcome = RequestOutcome::kOk;
   slowest_clock_ = ~uint64_t{0};
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
@@ -335,11 +337,12 @@ PushEnd BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
 }
 
 absl::StatusOr<PushEnd> BatchStep::AwaitPush(AnswerCounts* counts) {
-  const absl::Status status = RepeatCalls(
-      &pushes_, routes_->servers.size(), policy_, [this](size_t s) { IssuePush(s); }, /*parked_is_fine=*/false,
-      &retries_);
+  const absl::StatusOr<CallsEnd> end = RepeatCalls(
+      &pushes_, routes_->servers.size(), policy_, routes_->version, CallKind::kOther,
+      [this](size_t s) { IssuePush(s); }, &retries_);
   counts->retries += std::exchange(retries_, 0);
-  SHOAL_RETURN_IF_ERROR(status);
+  SHOAL_RETURN_IF_ERROR(end.status());
+  if (*end == CallsEnd::kSuperseded) return PushEnd::kReopen;
   PushEnd verdict = PushEnd::kDone;
   pushes_between_ = 0;
   for (size_t s = 0; s < routes_->servers.size(); ++s) {

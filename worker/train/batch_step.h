@@ -37,11 +37,12 @@ class BatchStep {
   Batch& batch() { return batch_; }
 
   // Finds unique keys, splits them by server and starts one pull per server. What the mode needs beyond the batch is
-  // set in *prototype: header.lane, read_only, batch, finished, logical_lane, round, has_mark.
+  // set in *prototype: header.run, header.lane, read_only, batch, finished, logical_lane, round, has_mark.
   void StartPull(std::shared_ptr<const RouteMap> routes, const PullRequest& prototype);
   // Without waiting for parked pulls: false when the rows are not there yet, else AwaitPull's result in *result.
   bool PollPull(absl::StatusOr<RequestOutcome>* result);
-  // Waits for the rows, repeating what failed or stayed parked too long.
+  // Waits for the rows, repeating what failed or stayed parked too long; kStaleMap also when a newer map is there
+  // before the answers are.
   absl::StatusOr<RequestOutcome> AwaitPull();
   // Of the pull: the slowest live clock that any server saw.
   uint64_t slowest_clock() const { return slowest_clock_; }
@@ -52,7 +53,7 @@ class BatchStep {
   // Starts one push per server with the gradients of Compute. Set in *prototype: header.lane, pass, split, lease,
   // begin, end, end_of_split, examples, logical_lane, round.
   void StartPush(const PushRequest& prototype);
-  // Waits for the answers, repeating what got lost.
+  // Waits for the answers, repeating what got lost; kReopen also when a newer map is there before they are.
   absl::StatusOr<PushEnd> AwaitPush(AnswerCounts* counts);
   // Of the push: other pushes that a server applied between the pull and this push, at most over servers.
   uint64_t pushes_between() const { return pushes_between_; }

@@ -19,7 +19,11 @@ absl::optional<NextWorkReply> BspLane::Run(const NextWorkReply& first) {
   const Clock& clock = *lane_.host_.options().clock;
   HandleReply(first);
   while (!ended_ && !other_work_.has_value() && !lane_.host_.killed()) {
-    if (lane_.host_.stopping() || !lane_.host_.JobActive(context_.job())) {
+    if (!lane_.host_.JobActive(context_.job(), lane_.run_)) {
+      DropAll();
+      return absl::nullopt;
+    }
+    if (lane_.host_.stopping()) {
       ReturnAll();
       return absl::nullopt;
     }
@@ -132,7 +136,7 @@ absl::StatusOr<uint64_t> BspLane::CountBatches(const Grant& grant) {
 
 BspLane::Next BspLane::Resume(Carried* carried) {
   const Grant& grant = carried->grant;
-  while (!lane_.host_.killed() && !lane_.host_.stopping() && lane_.host_.JobActive(grant.job())) {
+  while (!lane_.host_.killed() && !lane_.host_.stopping() && lane_.UseGrant(grant)) {
     carried->routes = context_.routes();
     absl::StatusOr<OpenedSplit> opened = lane_.Open(grant, &context_, *carried->routes);
     if (!opened.ok() || opened->outcome == RequestOutcome::kFenced) {
@@ -140,7 +144,7 @@ BspLane::Next BspLane::Resume(Carried* carried) {
       return Next::kGone;
     }
     if (opened->outcome == RequestOutcome::kStaleMap) {
-      lane_.host_.AwaitMap(grant.job(), carried->routes->version, absl::Seconds(1));
+      lane_.host_.AwaitMap(grant.job(), carried->routes->version, lane_.backoff_.Next());
       continue;
     }
     const uint64_t applied = opened->rounds_applied;
@@ -192,6 +196,7 @@ BspLane::Next BspLane::StartRound(Carried* carried) {
   carried->computed.batch = 0;
   carried->computed.own_pushes_at_pull = lane_.own_pushes_;
   PullRequest pull;
+  pull.header.run = grant.run();
   pull.header.lane = grant.lane();
   pull.logical_lane = grant.logical_lane();
   pull.round = carried->round;
@@ -224,9 +229,10 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
     return Next::kGone;
   }
   if (*verdict == PushEnd::kReopen) {
-    lane_.host_.AwaitMap(grant.job(), carried->routes->version, absl::Milliseconds(10));
+    lane_.host_.AwaitMap(grant.job(), carried->routes->version, lane_.backoff_.Next());
     return Resume(carried);
   }
+  lane_.backoff_.Reset();
   ++lane_.clock_;
   carried->position = carried->step->batch().end;
   carried->has_mark = true;
@@ -254,6 +260,7 @@ absl::Status BspLane::Mark(const Carried& carried, uint64_t round, RequestOutcom
 void BspLane::AnnounceEnd(const Grant& grant) {
   Carried carried;
   carried.grant = grant;
+  lane_.UseGrant(grant);
   carried.routes = context_.routes();
   carried.round = grant.first_round();
   MarkRequest mark;
@@ -279,11 +286,18 @@ void BspLane::HandIn(const Carried& carried, bool finished, const absl::Status& 
   work.set_records(carried.position);
   work.set_clock(lane_.clock_);
   work.set_next_round(carried.round);
+  lane_.CountReach(status);
   if (!status.ok() && !SplitCanGoElsewhere(status)) {
     work.set_error(
         absl::StrCat(lane_.Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", status.message()));
   }
   completed_.push_back(std::move(work));
+}
+
+void BspLane::DropAll() {
+  for (auto& [logical_lane, carried] : carried_) carried.step->Quiesce();
+  carried_.clear();
+  completed_.clear();
 }
 
 void BspLane::ReturnAll() {

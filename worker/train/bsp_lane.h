@@ -48,7 +48,10 @@ class BspLane {
   absl::StatusOr<uint64_t> CountBatches(const Grant& grant);
   void HandIn(const Carried& carried, bool finished, const absl::Status& status);
   absl::Status Mark(const Carried& carried, uint64_t round, RequestOutcome* outcome);
+  // Hands everything in unfinished.
   void ReturnAll();
+  // Forgets everything: the job has ended or begun a new run, so nobody waits for it.
+  void DropAll();
 
   Lane& lane_;
   JobContext& context_;

@@ -31,29 +31,46 @@ absl::StatusOr<std::shared_ptr<JobContext>> JobContext::Create(uint64_t job, Job
 }
 
 absl::Status JobContext::UpdateView(const JobView& view) {
+  std::vector<std::shared_ptr<ParameterClient>> gone;
+  const absl::Status status = TakeMap(view, &gone);
+  for (const std::shared_ptr<ParameterClient>& client : gone) client->Abort(ParameterClient::Calls::kAll);
+  return status;
+}
+
+absl::Status JobContext::TakeMap(const JobView& view, std::vector<std::shared_ptr<ParameterClient>>* gone) {
   MutexLock lock(&mu_);
-  run_ = std::max<uint64_t>(run_, view.run());
   if (routes_ != nullptr && routes_->version >= view.map_version()) return absl::OkStatus();
-  auto routes = std::make_shared<RouteMap>();
-  routes->version = view.map_version();
-  for (const ServerAddress& address : view.servers()) {
-    std::shared_ptr<ParameterClient>& client = clients_[address.process()];
-    if (client == nullptr) {
-      SHOAL_ASSIGN_OR_RETURN(client, connect_(address));
-    }
-    routes->servers.push_back({address.process(), client, {}});
-  }
+  std::vector<std::vector<uint32_t>> owned(static_cast<size_t>(view.servers_size()));
   if (view.owner_size() != static_cast<int>(config().partitions())) {
     return absl::InvalidArgumentError(
         absl::StrCat("map: ", view.owner_size(), " owners, must be ", config().partitions()));
   }
   for (int p = 0; p < view.owner_size(); ++p) {
-    if (view.owner(p) >= routes->servers.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("map: owner of partition ", p, " is ", view.owner(p),
-                                                     ", must be below ", routes->servers.size()));
+    if (view.owner(p) >= owned.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("map: owner of partition ", p, " is ", view.owner(p), ", must be below ", owned.size()));
     }
-    routes->servers[view.owner(p)].partitions.push_back(static_cast<uint32_t>(p));
+    owned[view.owner(p)].push_back(static_cast<uint32_t>(p));
   }
+  auto routes = std::make_shared<RouteMap>();
+  routes->version = view.map_version();
+  std::map<uint64_t, std::shared_ptr<ParameterClient>> clients;
+  for (int s = 0; s < view.servers_size(); ++s) {
+    if (owned[s].empty()) continue;
+    const ServerAddress& address = view.servers(s);
+    std::shared_ptr<ParameterClient>& client = clients[address.process()];
+    const auto known = clients_.find(address.process());
+    if (known != clients_.end()) {
+      client = known->second;
+    } else {
+      SHOAL_ASSIGN_OR_RETURN(client, connect_(address));
+    }
+    routes->servers.push_back({address.process(), client, std::move(owned[s])});
+  }
+  for (const auto& [process, client] : clients_) {
+    if (clients.count(process) == 0) gone->push_back(client);
+  }
+  clients_ = std::move(clients);
   routes_ = std::move(routes);
   return absl::OkStatus();
 }
@@ -63,9 +80,13 @@ std::shared_ptr<const RouteMap> JobContext::routes() const {
   return routes_;
 }
 
-uint64_t JobContext::run() const {
-  MutexLock lock(&mu_);
-  return run_;
+void JobContext::Abort(ParameterClient::Calls calls) {
+  std::vector<std::shared_ptr<ParameterClient>> all;
+  {
+    MutexLock lock(&mu_);
+    for (const auto& [process, client] : clients_) all.push_back(client);
+  }
+  for (const std::shared_ptr<ParameterClient>& client : all) client->Abort(calls);
 }
 
 absl::StatusOr<DataSet*> JobContext::EvalData() {

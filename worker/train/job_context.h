@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
@@ -24,11 +25,13 @@ class JobContext {
   // Opens the inputs and builds the model; FAILED_PRECONDITION when the model differs from the plan's.
   static absl::StatusOr<std::shared_ptr<JobContext>> Create(uint64_t job, JobConfig config, Connect connect);
 
-  // Takes over a newer map; connects to servers that are new in it.
+  // Takes over a newer map; connects to servers that are new in it and gives up the calls to those that own nothing any
+  // more, so that no lane waits for the answer of a dead one.
   absl::Status UpdateView(const JobView& view);
   // The newest map; null before the first view.
   std::shared_ptr<const RouteMap> routes() const;
-  uint64_t run() const;
+  // Ends pulls or all calls, in flight and to come (ParameterClient::Abort): the worker is stopping.
+  void Abort(ParameterClient::Calls calls);
   // Opens the evaluation inputs on first use.
   absl::StatusOr<DataSet*> EvalData();
 
@@ -45,6 +48,9 @@ class JobContext {
   JobContext(uint64_t job, JobConfig config, Connect connect, DenseLayout layout)
       : job_(job), config_(std::move(config)), connect_(std::move(connect)), layout_(std::move(layout)) {}
 
+  // *gone: connections that the new map does not need.
+  absl::Status TakeMap(const JobView& view, std::vector<std::shared_ptr<ParameterClient>>* gone);
+
   const uint64_t job_;
   const JobConfig config_;
   const Connect connect_;
@@ -55,7 +61,6 @@ class JobContext {
   mutable Mutex mu_;
   std::shared_ptr<const RouteMap> routes_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<ParameterClient>> clients_ ABSL_GUARDED_BY(mu_);  // by server process
-  uint64_t run_ ABSL_GUARDED_BY(mu_) = 0;
   Mutex eval_mu_;  // held while the evaluation inputs are opened
   std::unique_ptr<DataSet> eval_data_ ABSL_GUARDED_BY(eval_mu_);
 };

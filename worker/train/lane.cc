@@ -16,6 +16,10 @@ namespace {
 // How long the scheduler parks a question for work.
 constexpr uint32_t kWorkWaitMs = 1000;
 
+// A lane that cannot reach a server which others can reach leaves the work to them for so long.
+constexpr absl::Duration kFirstNap = absl::Milliseconds(500);
+constexpr absl::Duration kLongestNap = absl::Seconds(10);
+
 }  // namespace
 
 bool SplitCanGoElsewhere(const absl::Status& status) {
@@ -44,7 +48,7 @@ void Lane::Run() {
     if (reply->kind() == NextWorkReply::WAIT) {
       host_.progress().SetLane(thread_, {});
       lane_ = 0;
-      if (context_ != nullptr && !host_.JobActive(context_->job())) UseJob(nullptr);  // frees its memory
+      if (context_ != nullptr && !host_.JobActive(context_->job(), 0)) UseJob(nullptr);  // frees its memory
       continue;
     }
     const Grant& grant = reply->grant();
@@ -53,11 +57,13 @@ void Lane::Run() {
       if (context.ok() && (*context)->config().sync().has_bsp()) {
         UseJob(*context);
         left_over = BspLane(this, context_.get()).Run(*reply);
+        NapIfUnreachable(grant.job());
         continue;
       }
     }
     completed = RunGrant(grant);
     has_completed = true;
+    NapIfUnreachable(completed.job());
     host_.Flush();  // metrics come before the news that the split is done, so that the job's end has them all
   }
 }
@@ -91,8 +97,31 @@ RetryPolicy Lane::Policy(uint64_t job) {
   policy.clock = host_.options().clock;
   policy.request_timeout = host_.options().request_timeout;
   policy.retry_limit = host_.options().retry_limit;
-  policy.keep_going = [this, job] { return !host_.killed() && host_.JobActive(job); };
+  policy.reach_limit = host_.options().reach_limit;
+  policy.keep_going = [this, job] { return !host_.killed() && host_.JobActive(job, run_); };
+  policy.stopping = [this] { return host_.stopping(); };
+  policy.superseded = [this, job](uint64_t version) { return host_.MapSuperseded(job, version); };
   return policy;
+}
+
+bool Lane::UseGrant(const Grant& grant) {
+  run_ = grant.run();
+  return host_.JobActive(grant.job(), run_);
+}
+
+void Lane::CountReach(const absl::Status& status) {
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (lost) {
+    ++unreachable_;
+  } else if (status.ok()) {
+    unreachable_ = 0;
+  }
+}
+
+void Lane::NapIfUnreachable(uint64_t job) {
+  if (unreachable_ == 0) return;
+  const absl::Duration nap = std::min(kFirstNap * (1 << std::min(unreachable_ - 1, 10)), kLongestNap);
+  host_.AwaitMap(job, ~uint64_t{0}, nap);
 }
 
 CompletedWork Lane::RunGrant(const Grant& grant) {
@@ -120,14 +149,16 @@ CompletedWork Lane::RunGrant(const Grant& grant) {
 
 void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
   uint64_t counted = 0;
-  while (!host_.killed() && !host_.stopping() && host_.JobActive(grant.job())) {
+  backoff_.Reset();
+  while (!host_.killed() && !host_.stopping() && UseGrant(grant)) {
     std::shared_ptr<const RouteMap> routes = context->routes();
     absl::StatusOr<OpenedSplit> opened = Open(grant, context, *routes);
     absl::StatusOr<SplitEnd> end = SplitEnd::kDrop;
     if (!opened.ok()) {
       end = opened.status();
     } else if (opened->outcome == RequestOutcome::kStaleMap) {
-      host_.AwaitMap(grant.job(), routes->version, absl::Seconds(1));
+      // The map is on its way, or the new owner has the partition to restore first.
+      host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
       continue;
     } else if (opened->outcome == RequestOutcome::kFenced) {
       return;
@@ -139,6 +170,7 @@ void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work
       end = TrainFrom(grant, context, routes, *opened, &counted, work);
       for (std::unique_ptr<BatchStep>& step : steps_) step->Quiesce();
     }
+    CountReach(end.status());
     if (!end.ok()) {
       if (!SplitCanGoElsewhere(end.status())) {
         work->set_error(
@@ -148,8 +180,8 @@ void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work
     }
     if (*end == SplitEnd::kFinished) work->set_finished(true);
     if (*end != SplitEnd::kReopen) return;
-    // The map may be on its way; without a newer one the servers' watermarks decide, after a short breath.
-    host_.AwaitMap(grant.job(), routes->version, absl::Milliseconds(10));
+    // The map may be on its way; without a newer one the servers' watermarks decide, after a breath.
+    host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
   }
 }
 
@@ -170,12 +202,13 @@ absl::StatusOr<OpenedSplit> Lane::Open(const Grant& grant, JobContext* context, 
   };
   for (size_t s = 0; s < replies.size(); ++s) issue(s);
   uint64_t retries = 0;
-  const absl::Status status = RepeatCalls(&calls, replies.size(), policy, issue, /*parked_is_fine=*/false, &retries);
+  const absl::StatusOr<CallsEnd> end =
+      RepeatCalls(&calls, replies.size(), policy, routes.version, CallKind::kOther, issue, &retries);
   AnswerCounts counts;
   counts.retries = retries;
   OpenedSplit opened;
   opened.rounds_applied_min = ~uint64_t{0};
-  if (status.ok()) {
+  if (end.ok() && *end == CallsEnd::kAnswered) {
     for (const OpenSplitReply& reply : replies) {
       counts.fenced += reply.outcome == RequestOutcome::kFenced;
       counts.stale_map += reply.outcome == RequestOutcome::kStaleMap;
@@ -187,7 +220,8 @@ absl::StatusOr<OpenedSplit> Lane::Open(const Grant& grant, JobContext* context, 
     }
   }
   host_.progress().AddAnswers(context->job(), counts);
-  SHOAL_RETURN_IF_ERROR(status);
+  SHOAL_RETURN_IF_ERROR(end.status());
+  if (*end == CallsEnd::kSuperseded) opened.outcome = RequestOutcome::kStaleMap;
   std::sort(opened.watermarks.begin(), opened.watermarks.end());
   opened.watermarks.erase(std::unique(opened.watermarks.begin(), opened.watermarks.end()), opened.watermarks.end());
   if (!opened.watermarks.empty() && opened.watermarks.back() == kSplitDone) opened.watermarks.pop_back();
@@ -209,8 +243,10 @@ absl::Status Lane::MarkAll(const MarkRequest& prototype, JobContext* context, co
   };
   for (size_t s = 0; s < replies.size(); ++s) issue(s);
   uint64_t retries = 0;
-  SHOAL_RETURN_IF_ERROR(RepeatCalls(&calls, replies.size(), policy, issue, /*parked_is_fine=*/false, &retries));
-  *outcome = RequestOutcome::kOk;
+  SHOAL_ASSIGN_OR_RETURN(const CallsEnd end, RepeatCalls(&calls, replies.size(), policy, routes.version,
+                                                         CallKind::kOther, issue, &retries));
+  *outcome = end == CallsEnd::kSuperseded ? RequestOutcome::kStaleMap : RequestOutcome::kOk;
+  if (end == CallsEnd::kSuperseded) return absl::OkStatus();
   for (const MarkReply& reply : replies) *outcome = std::max(*outcome, reply.outcome);
   return absl::OkStatus();
 }
@@ -275,6 +311,22 @@ void Lane::Report(const Grant& grant, uint64_t records_done) {
   host_.progress().SetLane(thread_, report);
 }
 
+absl::Status Lane::PullForEval(const Grant& grant, JobContext* context, BatchStep* step) {
+  PullRequest pull;
+  pull.header.run = grant.run();
+  pull.read_only = true;
+  backoff_.Reset();
+  while (!host_.killed() && !host_.stopping() && UseGrant(grant)) {
+    const std::shared_ptr<const RouteMap> routes = context->routes();
+    step->StartPull(routes, pull);
+    SHOAL_ASSIGN_OR_RETURN(const RequestOutcome outcome, step->AwaitPull());
+    if (outcome == RequestOutcome::kOk) return absl::OkStatus();
+    if (outcome == RequestOutcome::kFenced) break;
+    host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
+  }
+  return absl::CancelledError("the worker or the run has ended");
+}
+
 absl::Status Lane::RunEval(const Grant& grant, JobContext* context, CompletedWork* work) {
   SHOAL_ASSIGN_OR_RETURN(DataSet * data, context->EvalData());
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<SplitReader> reader, data->OpenSplit(0, grant.split(), 0));
@@ -291,11 +343,7 @@ absl::Status Lane::RunEval(const Grant& grant, JobContext* context, CompletedWor
       }
     }
     if (step.batch().rows == 0) continue;
-    PullRequest pull;
-    pull.read_only = true;
-    step.StartPull(context->routes(), pull);
-    SHOAL_ASSIGN_OR_RETURN(RequestOutcome outcome, step.AwaitPull());
-    if (outcome != RequestOutcome::kOk) return absl::UnavailableError("the map changed during evaluation");
+    SHOAL_RETURN_IF_ERROR(PullForEval(grant, context, &step));
     SHOAL_ASSIGN_OR_RETURN(StepResult result, step.Compute(/*training=*/false, workspace_.get()));
     AddBatch(step.batch(), result, context->model().loss(), context->model().outputs(),
              context->config().evaluate().exact_auc(), &sums);

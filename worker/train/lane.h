@@ -23,9 +23,11 @@ class LaneHost {
   virtual const WorkerOptions& options() const = 0;
   // The job's context, made on first use (may take as long as opening the inputs takes).
   virtual absl::StatusOr<std::shared_ptr<JobContext>> Context(uint64_t job) = 0;
-  // Whether the newest view still has the job.
-  virtual bool JobActive(uint64_t job) = 0;
-  // Waits until the job's map is newer than `version`, at most `timeout`.
+  // Whether the newest view still has the job, and no newer run of it (any run: 0).
+  virtual bool JobActive(uint64_t job, uint64_t run) = 0;
+  // Whether the job's map is newer than `version`.
+  virtual bool MapSuperseded(uint64_t job, uint64_t version) = 0;
+  // Waits until that is so, at most `timeout`; ends early when the worker stops. The context has the newest map then.
   virtual void AwaitMap(uint64_t job, uint64_t version, absl::Duration timeout) = 0;
   // Asks the scheduler, again and again while it cannot be reached; CANCELLED once the worker is stopped.
   virtual absl::StatusOr<NextWorkReply> NextWork(NextWorkRequest request) = 0;
@@ -90,6 +92,9 @@ class Lane {
   // `round`: bsp only, else 0.
   void StartPush(const Grant& grant, uint64_t round, BatchStep* step, ComputedBatch* computed);
   absl::Status RunEval(const Grant& grant, JobContext* context, CompletedWork* work);
+  // Rows for the step's batch, under whichever map has them.
+  absl::Status PullForEval(const Grant& grant, JobContext* context, BatchStep* step);
+  void CountReach(const absl::Status& status);
   absl::StatusOr<OpenedSplit> Open(const Grant& grant, JobContext* context, const RouteMap& routes);
   absl::Status MarkAll(const MarkRequest& prototype, JobContext* context, const RouteMap& routes,
                        RequestOutcome* outcome);
@@ -103,6 +108,10 @@ class Lane {
   RetryPolicy Policy(uint64_t job);
   // Takes (and keeps) the buffers for a job; null: frees them.
   void UseJob(std::shared_ptr<JobContext> context);
+  // Remembers the grant that the lane works for. False: it is of an older run than the newest view's.
+  bool UseGrant(const Grant& grant);
+  // A split was given back because a server could not be reached: the next one may find it no better.
+  void NapIfUnreachable(uint64_t job);
   void Report(const Grant& grant, uint64_t records_done);
   std::string Who() const;
 
@@ -112,6 +121,9 @@ class Lane {
   uint64_t clock_ = 0;       // batches finished by lane_
   uint64_t lane_ = 0;        // id in the live set of the job below
   uint64_t own_pushes_ = 0;  // started so far
+  uint64_t run_ = 0;         // of the grant worked on: what belongs to an older run than the view's is given up
+  int unreachable_ = 0;      // splits given back in a row because a server could not be reached
+  Backoff backoff_;          // between attempts to open a split
   // Buffers of the job last worked on; steps_ end before the context that they use.
   std::shared_ptr<JobContext> context_;
   std::unique_ptr<ModelWorkspace> workspace_;

@@ -12,6 +12,7 @@ void Lane::StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes,
   computed->batch = batch;
   computed->own_pushes_at_pull = own_pushes_;
   PullRequest pull;
+  pull.header.run = grant.run();
   pull.header.lane = grant.lane();
   pull.batch = batch;
   pull.finished = clock_;
@@ -47,6 +48,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* 
   work->set_records(step->batch().end);
   CountTrained(grant, context, step, computed, counted);
   Report(grant, step->batch().end);
+  backoff_.Reset();
   return SplitEnd::kFinished;
 }
 
@@ -70,7 +72,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
   for (;; current = 1 - current) {
     BatchStep& step = *steps_[current];
     BatchStep& other = *steps_[1 - current];
-    SHOAL_ASSIGN_OR_RETURN(RequestOutcome outcome, step.AwaitPull());
+    const absl::StatusOr<RequestOutcome> outcome = step.AwaitPull();
     host_.progress().AddAnswers(context->job(), step.pull_counts());
     // The push before goes first: what it answers decides whether this batch is the right one.
     if (pushing != nullptr) {
@@ -79,8 +81,9 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
       if (end != SplitEnd::kFinished) return end;
       if (host_.stopping()) return SplitEnd::kDrop;
     }
-    if (outcome == RequestOutcome::kFenced) return SplitEnd::kDrop;
-    if (outcome == RequestOutcome::kStaleMap) return SplitEnd::kReopen;
+    SHOAL_RETURN_IF_ERROR(outcome.status());
+    if (*outcome == RequestOutcome::kFenced) return SplitEnd::kDrop;
+    if (*outcome == RequestOutcome::kStaleMap) return SplitEnd::kReopen;
     if (host_.options().before_batch) host_.options().before_batch(thread_, clock_);
     if (host_.killed()) return SplitEnd::kDrop;
     position = step.batch().end;

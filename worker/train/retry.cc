@@ -12,35 +12,55 @@ namespace {
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(5);
 constexpr absl::Duration kLongestBackoff = absl::Milliseconds(500);
 
+// The server has not made the job, or still holds an older run of it.
+bool IsJobMissing(const absl::Status& status) { return absl::IsNotFound(status); }
+
 bool WorthRepeating(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
+         IsJobMissing(status);
+}
+
+// Why calls without an answer are not repeated; OK when they are.
+absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Status& lost, absl::Duration tried) {
+  if (!policy.keep_going()) return absl::CancelledError("the lane was told to stop");
+  if (policy.stopping && policy.stopping() && (kind == CallKind::kPull || tried > kLastPatience)) {
+    return absl::CancelledError("the worker is stopping");
+  }
+  const absl::Duration limit = absl::IsResourceExhausted(lost) ? policy.retry_limit : policy.reach_limit;
+  if (!lost.ok() && tried > limit) {
+    return absl::Status(lost.code(),
+                        absl::StrCat(lost.message(), " (gave up after ", absl::FormatDuration(limit), ")"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy,
-                         const std::function<void(size_t)>& issue, bool parked_is_fine, uint64_t* retries) {
+absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy, uint64_t map_version,
+                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries) {
   const absl::Duration start = policy.clock->Now();
   absl::Duration backoff = kFirstBackoff;
   for (;;) {
     calls->WaitAll();
     std::vector<size_t> again;
     absl::Status lost;
+    bool missing = false;
     for (size_t slot = 0; slot < slots; ++slot) {
       const absl::Status status = calls->status(slot);
       if (status.ok()) continue;
-      if (!WorthRepeating(status)) return status;
+      const bool parked = kind == CallKind::kPull && absl::IsAborted(status);
+      if (!parked && !WorthRepeating(status)) return status;
       again.push_back(slot);
-      if (!(parked_is_fine && absl::IsDeadlineExceeded(status))) lost = status;
+      missing |= IsJobMissing(status);
+      if (!parked) lost = status;
     }
-    if (again.empty()) return absl::OkStatus();
-    if (!policy.keep_going()) return absl::CancelledError("the lane was told to stop");
+    if (again.empty()) return CallsEnd::kAnswered;
+    const absl::Status may = MayRepeat(policy, kind, lost, policy.clock->Now() - start);
+    if (absl::IsCancelled(may)) return may;
+    if (missing || (policy.superseded && policy.superseded(map_version))) return CallsEnd::kSuperseded;
+    if (!may.ok()) return may;
     if (!lost.ok()) {
       ++*retries;
-      if (policy.clock->Now() - start > policy.retry_limit) {
-        return absl::Status(lost.code(), absl::StrCat(lost.message(), " (gave up after ",
-                                                      absl::FormatDuration(policy.retry_limit), ")"));
-      }
       std::this_thread::sleep_for(absl::ToChronoMilliseconds(backoff));
       backoff = std::min(backoff * 2, kLongestBackoff);
     }

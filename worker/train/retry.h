@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "worker/train/call_set.h"
@@ -16,15 +17,50 @@ namespace shoal {
 struct RetryPolicy {
   const Clock* clock = nullptr;
   absl::Duration request_timeout;
-  absl::Duration retry_limit;        // for servers that cannot be reached or have no memory
+  absl::Duration retry_limit;        // for servers that have no memory
+  absl::Duration reach_limit;        // for servers that cannot be reached
   std::function<bool()> keep_going;  // false: the lane is to stop; calls end with CANCELLED
+  // The lane ends after its batch: pulls are not repeated any more, other calls for kLastPatience only. May be empty.
+  std::function<bool()> stopping;
+  // Whether there is a newer map than the one that the calls were made with: repeating them is no use then. May be
+  // empty.
+  std::function<bool(uint64_t map_version)> superseded;
+};
+
+inline constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
+
+enum class CallsEnd {
+  kAnswered,
+  // Some calls have no answer and are not repeated: a newer map says where to ask instead, or a server does not have
+  // the job (yet).
+  kSuperseded,
+};
+
+enum class CallKind {
+  kPull,  // ABORTED only means that it is still parked: it is repeated at once and without limit
+  kOther,
 };
 
 // Waits for the calls of slots 0..slots-1 and repeats, with back-off, those that failed in a way that is worth it.
-// `issue` starts the call of one slot. parked_is_fine: DEADLINE_EXCEEDED only means that a pull is still parked; it is
-// repeated at once and without limit. *retries counts the rounds of repeating.
-absl::Status RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy,
-                         const std::function<void(size_t)>& issue, bool parked_is_fine, uint64_t* retries);
+// `issue` starts the call of one slot. *retries counts the rounds of repeating.
+absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy, uint64_t map_version,
+                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries);
+
+// Waits that grow from 10 ms to half a second while nothing gets better. Not thread-safe.
+class Backoff {
+ public:
+  absl::Duration Next() {
+    const absl::Duration wait = wait_;
+    wait_ = wait_ * 2 < kLongest ? wait_ * 2 : kLongest;
+    return wait;
+  }
+  void Reset() { wait_ = kFirst; }
+
+ private:
+  static constexpr absl::Duration kFirst = absl::Milliseconds(10);
+  static constexpr absl::Duration kLongest = absl::Milliseconds(500);
+  absl::Duration wait_ = kFirst;
+};
 
 }  // namespace shoal
 

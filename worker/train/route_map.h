@@ -16,9 +16,9 @@ struct RouteMap {
   struct Server {
     uint64_t process = 0;
     std::shared_ptr<ParameterClient> client;
-    std::vector<uint32_t> partitions;  // owned, ascending; may be empty
+    std::vector<uint32_t> partitions;  // owned, ascending
   };
-  std::vector<Server> servers;
+  std::vector<Server> servers;  // those that own something
 };
 
 }  // namespace shoal

@@ -79,6 +79,8 @@ TEST_CASE("Progress: an empty range is no segment; errors and samples are bounde
   CHECK(request.worker_jobs(0).bad_record_samples_size() == 10);
 }
 
+constexpr uint64_t kMapVersion = 5;
+
 // Answers call n of each slot with the n-th status of a script.
 struct Script {
   std::vector<std::vector<absl::Status>> statuses;
@@ -94,9 +96,13 @@ struct Script {
     const size_t call = calls[slot]++;
     set.Begin(slot)(statuses[slot][std::min(call, statuses[slot].size() - 1)]);
   }
-  absl::Status Repeat(const RetryPolicy& policy, bool parked_is_fine, uint64_t* retries) {
+  absl::StatusOr<CallsEnd> Repeat(const RetryPolicy& policy, CallKind kind, uint64_t* retries) {
     return RepeatCalls(
-        &set, statuses.size(), policy, [this](size_t slot) { Issue(slot); }, parked_is_fine, retries);
+        &set, statuses.size(), policy, kMapVersion, kind, [this](size_t slot) { Issue(slot); }, retries);
+  }
+  absl::Status RepeatOther(const RetryPolicy& policy) {
+    uint64_t retries = 0;
+    return Repeat(policy, CallKind::kOther, &retries).status();
   }
 };
 
@@ -104,6 +110,7 @@ RetryPolicy Policy() {
   RetryPolicy policy;
   policy.clock = &Clock::Steady();
   policy.retry_limit = absl::Seconds(30);
+  policy.reach_limit = absl::Seconds(10);
   policy.keep_going = [] { return true; };
   return policy;
 }
@@ -112,45 +119,112 @@ TEST_CASE("Retry: only the calls that failed are repeated, until they succeed", 
   Script script(
       {{absl::OkStatus()}, {absl::UnavailableError("lost"), absl::ResourceExhaustedError("full"), absl::OkStatus()}});
   uint64_t retries = 0;
-  CHECK(script.Repeat(Policy(), false, &retries).ok());
+  const absl::StatusOr<CallsEnd> end = script.Repeat(Policy(), CallKind::kOther, &retries);
+  REQUIRE(end.ok());
+  CHECK(*end == CallsEnd::kAnswered);
   CHECK(script.calls == std::vector<size_t>{1, 3});
   CHECK(retries == 2);
 }
 
 TEST_CASE("Retry: errors that repeating cannot mend end it at once", "[worker][unit]") {
   Script script({{absl::InvalidArgumentError("keys: 3, must be 4")}});
-  uint64_t retries = 0;
-  CHECK(script.Repeat(Policy(), false, &retries) == absl::InvalidArgumentError("keys: 3, must be 4"));
+  CHECK(script.RepeatOther(Policy()) == absl::InvalidArgumentError("keys: 3, must be 4"));
   CHECK(script.calls == std::vector<size_t>{1});
 }
 
 TEST_CASE("Retry: a parked pull is no failure, and a lane that is told to stop stops", "[worker][unit]") {
-  Script script({{absl::DeadlineExceededError("parked")}});
+  Script script({{absl::AbortedError("parked")}});
   RetryPolicy policy = Policy();
-  policy.retry_limit = absl::ZeroDuration();  // would end at once if it counted as a failure
+  policy.retry_limit = policy.reach_limit = absl::ZeroDuration();  // would end at once if it counted as a failure
   int asked = 0;
   policy.keep_going = [&] { return ++asked < 100; };
   uint64_t retries = 0;
-  CHECK(absl::IsCancelled(script.Repeat(policy, /*parked_is_fine=*/true, &retries)));
+  CHECK(absl::IsCancelled(script.Repeat(policy, CallKind::kPull, &retries).status()));
   CHECK(script.calls == std::vector<size_t>{100});
   CHECK(retries == 0);
 }
 
-TEST_CASE("Retry: a server that stays away is given up after the limit, with its own words", "[worker][unit]") {
+TEST_CASE("Retry: a server that stays away or stays full is given up after its limit, with its own words",
+          "[worker][unit]") {
   FakeClock clock;
-  Script script({{absl::UnavailableError("connection refused")}});
   RetryPolicy policy = Policy();
   policy.clock = &clock;
   policy.keep_going = [&] {
-    clock.Advance(absl::Seconds(20));
+    clock.Advance(absl::Seconds(6));
+    return true;
+  };
+  Script away({{absl::UnavailableError("connection refused")}});
+  const absl::Status status = away.RepeatOther(policy);
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("connection refused") && Catch::Contains("gave up after 10s"));
+  CHECK(away.calls == std::vector<size_t>{3});
+  Script full({{absl::ResourceExhaustedError("no memory")}});
+  CHECK_THAT(std::string(full.RepeatOther(policy).message()),
+             Catch::Contains("no memory") && Catch::Contains("gave up after 30s"));
+  CHECK(full.calls == std::vector<size_t>{7});
+}
+
+TEST_CASE("Retry: a newer map ends the repeating, whatever the limit; an answer still counts", "[worker][unit]") {
+  const absl::Status lost = GENERATE(absl::UnavailableError("dead"), absl::DeadlineExceededError("hung"),
+                                     absl::ResourceExhaustedError("full"), absl::AbortedError("parked"));
+  RetryPolicy policy = Policy();
+  policy.retry_limit = policy.reach_limit = absl::Hours(1);
+  int asked = 0;
+  policy.superseded = [&](uint64_t version) {
+    CHECK(version == kMapVersion);
+    return ++asked == 3;
+  };
+  Script script({{absl::OkStatus()}, {lost}});
+  uint64_t retries = 0;
+  const absl::StatusOr<CallsEnd> end = script.Repeat(policy, CallKind::kPull, &retries);
+  REQUIRE(end.ok());
+  CHECK(*end == CallsEnd::kSuperseded);
+  CHECK(script.calls == std::vector<size_t>{1, 3});
+  policy.superseded = [](uint64_t) { return true; };
+  Script answered({{absl::OkStatus()}, {absl::OkStatus()}});
+  const absl::StatusOr<CallsEnd> good = answered.Repeat(policy, CallKind::kOther, &retries);
+  REQUIRE(good.ok());
+  CHECK(*good == CallsEnd::kAnswered);
+}
+
+TEST_CASE("Retry: a server without the job is asked again only after a look at the map", "[worker][unit]") {
+  Script script({{absl::NotFoundError("job 7: not on this server")}});
+  uint64_t retries = 0;
+  const absl::StatusOr<CallsEnd> end = script.Repeat(Policy(), CallKind::kOther, &retries);
+  REQUIRE(end.ok());
+  CHECK(*end == CallsEnd::kSuperseded);
+  CHECK(script.calls == std::vector<size_t>{1});
+}
+
+TEST_CASE("Retry: a lane that is stopping gives up pulls at once, a push after half a second", "[worker][unit]") {
+  FakeClock clock;
+  RetryPolicy policy = Policy();
+  policy.clock = &clock;
+  policy.stopping = [&] {
+    clock.Advance(absl::Milliseconds(200));
     return true;
   };
   uint64_t retries = 0;
-  const absl::Status status = script.Repeat(policy, false, &retries);
-  CHECK(absl::IsUnavailable(status));
-  CHECK_THAT(std::string(status.message()),
-             Catch::Contains("connection refused") && Catch::Contains("gave up after 30s"));
-  CHECK(retries == 2);
+  Script parked({{absl::AbortedError("parked")}});
+  CHECK(absl::IsCancelled(parked.Repeat(policy, CallKind::kPull, &retries).status()));
+  CHECK(parked.calls == std::vector<size_t>{1});
+  Script lost({{absl::UnavailableError("dead")}});
+  CHECK(absl::IsCancelled(lost.RepeatOther(policy)));
+  CHECK(lost.calls == std::vector<size_t>{4});
+  Script slow({{absl::UnavailableError("lost"), absl::OkStatus()}});
+  CHECK(slow.RepeatOther(policy).ok());
+}
+
+TEST_CASE("Backoff: waits grow to half a second and start again after a success", "[worker][unit]") {
+  Backoff backoff;
+  std::vector<absl::Duration> waits;
+  for (int i = 0; i < 8; ++i) waits.push_back(backoff.Next());
+  CHECK(waits[0] == absl::Milliseconds(10));
+  CHECK(waits[1] == absl::Milliseconds(20));
+  CHECK(waits[7] == absl::Milliseconds(500));
+  backoff.Reset();
+  CHECK(backoff.Next() == absl::Milliseconds(10));
 }
 
 }  // namespace

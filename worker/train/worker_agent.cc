@@ -68,7 +68,7 @@ class WorkerAgent::Impl : public LaneHost {
   }
 
   absl::Status Drain(absl::Duration grace) {
-    stopping_ = true;
+    StopLanes();
     const absl::Duration end = options_.clock->Now() + grace;
     bool drained = false;
     {
@@ -89,6 +89,7 @@ class WorkerAgent::Impl : public LaneHost {
   void Kill() {
     killed_ = true;
     member_.Stop();
+    AbortCalls(ParameterClient::Calls::kAll);
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
@@ -98,9 +99,15 @@ class WorkerAgent::Impl : public LaneHost {
   // LaneHost:
   const WorkerOptions& options() const override { return options_; }
   absl::StatusOr<std::shared_ptr<JobContext>> Context(uint64_t job) override;
-  bool JobActive(uint64_t job) override {
+  bool JobActive(uint64_t job, uint64_t run) override {
     MutexLock lock(&mu_);
-    return views_.count(job) > 0;
+    const auto view = views_.find(job);
+    return view != views_.end() && (run == 0 || view->second.run() <= run);
+  }
+  bool MapSuperseded(uint64_t job, uint64_t version) override {
+    MutexLock lock(&mu_);
+    const auto view = views_.find(job);
+    return view != views_.end() && view->second.map_version() > version;
   }
   void AwaitMap(uint64_t job, uint64_t version, absl::Duration timeout) override;
   absl::StatusOr<NextWorkReply> NextWork(NextWorkRequest request) override;
@@ -109,7 +116,7 @@ class WorkerAgent::Impl : public LaneHost {
   bool stopping() const override { return stopping_; }
   bool killed() const override {
     absl::Status reason;
-    return killed_ || member_.Ended(&reason);
+    return killed_ || (member_.Ended(&reason) && !reason.ok());
   }
 
  private:
@@ -124,6 +131,9 @@ class WorkerAgent::Impl : public LaneHost {
   void TakeView(const ClusterView& view);
   absl::Status DoTask(const Task& task, TaskResult* result);
   absl::StatusOr<std::shared_ptr<JobContext>> MakeContext(uint64_t job);
+  // Lanes end after their batch. The rows that they wait for are for the batch after it.
+  void StopLanes();
+  void AbortCalls(ParameterClient::Calls calls);
 
   WorkerOptions options_;
   Progress progress_;
@@ -142,7 +152,23 @@ class WorkerAgent::Impl : public LaneHost {
   ClusterMember member_;
 };
 
+void WorkerAgent::Impl::StopLanes() {
+  stopping_ = true;
+  AbortCalls(ParameterClient::Calls::kPulls);
+}
+
+void WorkerAgent::Impl::AbortCalls(ParameterClient::Calls calls) {
+  std::vector<std::shared_ptr<JobContext>> contexts;
+  {
+    MutexLock lock(&mu_);
+    for (const auto& [job, context] : contexts_) contexts.push_back(context);
+    changed_.SignalAll();
+  }
+  for (const std::shared_ptr<JobContext>& context : contexts) context->Abort(calls);
+}
+
 void WorkerAgent::Impl::TakeView(const ClusterView& view) {
+  if (view.shutdown()) StopLanes();
   std::vector<std::pair<std::shared_ptr<JobContext>, JobView>> updates;
   {
     MutexLock lock(&mu_);
@@ -224,7 +250,7 @@ void WorkerAgent::Impl::AwaitMap(uint64_t job, uint64_t version, absl::Duration 
     MutexLock lock(&mu_);
     for (;;) {
       auto found = views_.find(job);
-      if (killed() || found == views_.end() || found->second.map_version() > version) break;
+      if (killed() || stopping_ || found == views_.end() || found->second.map_version() > version) break;
       const absl::Duration left = end - options_.clock->Now();
       if (left <= absl::ZeroDuration()) break;
       changed_.WaitFor(&mu_, left);

@@ -25,8 +25,11 @@ struct WorkerOptions {
   const Clock* clock = &Clock::Steady();
   // Longest wait for a server's answer to a push or to the opening of a split before it is sent again.
   absl::Duration request_timeout = absl::Seconds(10);
-  // How long a lane goes on retrying before it gives its split back.
+  // How long a lane goes on retrying against a server without memory before the job fails ...
   absl::Duration retry_limit = absl::Seconds(30);
+  // ... and against one that cannot be reached before it gives its split back. Longer than a restart takes; a dead
+  // server is noticed earlier, by the newer map.
+  absl::Duration reach_limit = absl::Seconds(10);
   // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses
   // a network; costs one batch of staleness.
   bool pull_ahead = true;
