@@ -20,14 +20,19 @@ bool Unreachable(const absl::Status& status) { return absl::IsUnavailable(status
 }  // namespace
 
 ClusterMember::ClusterMember(SchedulerClient* scheduler, RegisterRequest registration, Callbacks callbacks)
-    : scheduler_(*scheduler), registration_(std::move(registration)), callbacks_(std::move(callbacks)) {}
+    : scheduler_(*scheduler),
+      registration_(std::move(registration)),
+      callbacks_(std::move(callbacks)),
+      tasks_(callbacks_.task_queues) {}
 
 ClusterMember::~ClusterMember() { Stop(); }
 
 absl::Status ClusterMember::Start(absl::Duration timeout) {
   SHOAL_RETURN_IF_ERROR(Register(timeout));
   threads_.emplace_back([this] { WatchLoop(); });
-  threads_.emplace_back([this] { TaskLoop(); });
+  for (size_t queue = 0; queue < callbacks_.task_queues; ++queue) {
+    threads_.emplace_back([this, queue] { TaskLoop(queue); });
+  }
   threads_.emplace_back([this] { HeartbeatLoop(); });
   return absl::OkStatus();
 }
@@ -140,11 +145,11 @@ void ClusterMember::WatchLoop() {
     if (view->version() == request.known_version()) continue;
     request.set_known_version(view->version());
     if (callbacks_.on_view) callbacks_.on_view(*view);
-    TakeTasks(*view);
     {
       MutexLock lock(&mu_);
       view_ = *view;
     }
+    TakeTasks(*view);  // after the view, which tasks look at
     changed_.SignalAll();
     if (view->shutdown()) End(absl::OkStatus());
   }
@@ -153,22 +158,23 @@ void ClusterMember::WatchLoop() {
 void ClusterMember::TakeTasks(const ClusterView& view) {
   MutexLock lock(&mu_);
   for (const Task& task : view.tasks()) {
-    if (seen_tasks_.insert(task.id()).second) tasks_.push_back(task);
+    if (!seen_tasks_.insert(task.id()).second) continue;
+    tasks_[callbacks_.queue_of ? callbacks_.queue_of(task) : 0].push_back(task);
   }
 }
 
-void ClusterMember::TaskLoop() {
+void ClusterMember::TaskLoop(size_t queue) {
   absl::Status reason;
   while (!stopped_ && !Ended(&reason)) {
     Task task;
     {
       MutexLock lock(&mu_);
-      if (tasks_.empty()) {
+      if (tasks_[queue].empty()) {
         changed_.WaitFor(&mu_, absl::Seconds(1));
         continue;
       }
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = std::move(tasks_[queue].front());
+      tasks_[queue].pop_front();
     }
     TaskResult result;
     const absl::Status status = callbacks_.do_task(task, &result);

@@ -20,16 +20,20 @@
 
 namespace shoal {
 
-// Owns three threads: one follows the view, one does tasks in order, one sends heartbeats. A process that the scheduler
-// does not know (any more) registers again under its name; one that is fenced or told to shut down has ended for good.
-// Thread-safe.
+// Owns a thread that follows the view, one that sends heartbeats, and one per queue of tasks, which are done in order.
+// A process that the scheduler does not know (any more) registers again under its name; one that is fenced or told to
+// shut down has ended for good. Thread-safe.
 class ClusterMember {
  public:
   struct Callbacks {
     // A newer view. On the watch thread; must not block for long.
     std::function<void(const ClusterView&)> on_view;
-    // Does a task and fills in the result besides identity, id, code and message. On the task thread.
+    // Does a task and fills in the result besides identity, id, code and message. On the thread of the task's queue.
     std::function<absl::Status(const Task&, TaskResult*)> do_task;
+    // Tasks that may take minutes have queues of their own, so that nothing waits behind them; empty: one queue for
+    // all.
+    size_t task_queues = 1;
+    std::function<size_t(const Task&)> queue_of;  // below task_queues
     // What the next heartbeat says (identity is filled in), and that it could not be delivered.
     std::function<HeartbeatRequest()> collect;
     std::function<void(const HeartbeatRequest&)> not_delivered;
@@ -67,7 +71,7 @@ class ClusterMember {
   absl::Status Register(absl::Duration timeout);
   void End(const absl::Status& reason);
   void WatchLoop();
-  void TaskLoop();
+  void TaskLoop(size_t queue);
   void HeartbeatLoop();
   void TakeTasks(const ClusterView& view);
   void Nap(absl::Duration duration);
@@ -87,7 +91,7 @@ class ClusterMember {
   ClusterView view_ ABSL_GUARDED_BY(mu_);
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status end_reason_ ABSL_GUARDED_BY(mu_);
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::deque<Task>> tasks_ ABSL_GUARDED_BY(mu_);  // by queue
   std::set<uint64_t> seen_tasks_ ABSL_GUARDED_BY(mu_);
   std::vector<std::thread> threads_;
 };

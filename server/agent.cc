@@ -18,6 +18,27 @@ constexpr absl::Duration kCutTimeout = absl::Seconds(60);
 // How long a task may wait for the view that tells about its job.
 constexpr absl::Duration kViewTimeout = absl::Seconds(5);
 
+// Tasks that may take minutes must not hold up one another, nor the short ones. What makes and drops a job keeps its
+// order.
+enum TaskQueue : size_t { kShortTasks, kCheckpointTasks, kJobTasks, kMoveTasks, kTaskQueues };
+
+size_t QueueOf(const Task& task) {
+  switch (task.kind()) {
+    case Task::WRITE_PART:
+    case Task::COMMIT_CHECKPOINT:
+      return kCheckpointTasks;
+    case Task::PREPARE_JOB:
+    case Task::RESTORE_PARTITIONS:
+    case Task::DROP_JOB:
+      return kJobTasks;
+    case Task::MOVE_PARTITIONS:
+    case Task::ADD_BACKUP:
+      return kMoveTasks;
+    default:
+      return kShortTasks;
+  }
+}
+
 RegisterRequest Registration(const ServerAgentOptions& options) {
   RegisterRequest request;
   request.set_name(options.name);
@@ -44,9 +65,9 @@ class ServerAgent::Impl {
  private:
   ClusterMember::Callbacks MakeCallbacks() {
     ClusterMember::Callbacks callbacks;
-    callbacks.on_view = [this](const ClusterView& view) {
-      for (const JobView& job : view.jobs()) server_.UpdateView(job);
-    };
+    callbacks.on_view = [this](const ClusterView& view) { server_.UpdateView(view); };
+    callbacks.task_queues = kTaskQueues;
+    callbacks.queue_of = QueueOf;
     callbacks.do_task = [this](const Task& task, TaskResult* result) { return DoTask(task, result); };
     callbacks.collect = [this] {
       HeartbeatRequest request;
@@ -58,6 +79,9 @@ class ServerAgent::Impl {
   }
 
   absl::Status DoTask(const Task& task, TaskResult* result);
+  // Waits a little for the view that tells about the job.
+  absl::StatusOr<JobView> ViewOf(uint64_t id);
+  // PREPARE_JOB and RESTORE_PARTITIONS.
   absl::Status Prepare(const Task& task);
 
   ParameterServer& server_;
@@ -65,22 +89,32 @@ class ServerAgent::Impl {
   ClusterMember member_;
 };
 
-absl::Status ServerAgent::Impl::Prepare(const Task& task) {
-  JobRef ref;
-  ref.set_job(task.job());
-  SHOAL_ASSIGN_OR_RETURN(JobConfig config, scheduler_.GetJobConfig(ref, kCallTimeout));
+absl::StatusOr<JobView> ServerAgent::Impl::ViewOf(uint64_t id) {
   const Clock& clock = Clock::Steady();
   const absl::Duration end = clock.Now() + kViewTimeout;
   for (;;) {
     const ClusterView view = member_.view();
     for (const JobView& job : view.jobs()) {
-      if (job.job() == task.job()) {
-        return server_.PrepareJob(config, job, member_.identity().process(), task.restore_from());
-      }
+      if (job.job() == id) return job;
     }
-    if (clock.Now() >= end) return absl::UnavailableError(absl::StrCat("job ", task.job(), " is not in the view"));
+    if (clock.Now() >= end) return absl::UnavailableError(absl::StrCat("job ", id, " is not in the view"));
     member_.AwaitView(view.version(), end - clock.Now());
   }
+}
+
+absl::Status ServerAgent::Impl::Prepare(const Task& task) {
+  JobRef ref;
+  ref.set_job(task.job());
+  SHOAL_ASSIGN_OR_RETURN(const JobConfig config, scheduler_.GetJobConfig(ref, kCallTimeout));
+  SHOAL_ASSIGN_OR_RETURN(const JobView view, ViewOf(task.job()));
+  const uint64_t self = member_.identity().process();
+  if (task.kind() == Task::PREPARE_JOB) return server_.PrepareJob(config, view, self, task.restore_from());
+  if (view.run() != task.run()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", task.job(), " run ", task.run(), ": the cluster is at run ", view.run()));
+  }
+  return server_.RestorePartitions(config, view, self, {task.partitions().begin(), task.partitions().end()},
+                                   task.restore_from());
 }
 
 absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
@@ -94,6 +128,7 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
       return absl::OkStatus();
     }
     case Task::PREPARE_JOB:
+    case Task::RESTORE_PARTITIONS:
       return Prepare(task);
     case Task::REPORT_DONE: {
       SHOAL_ASSIGN_OR_RETURN(std::vector<PartitionDone> done, server_.ReportDone(task.job()));

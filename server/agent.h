@@ -20,7 +20,7 @@ struct ServerAgentOptions {
   SchedulerClient* scheduler = nullptr;
 };
 
-// Thread-safe. Owns three threads: one watches, one does tasks, one sends heartbeats and ticks.
+// Thread-safe. Owns threads: one watches, a few do tasks, one sends heartbeats and ticks.
 class ServerAgent {
  public:
   // Registers; UNAVAILABLE with what to check when the scheduler cannot be reached within `timeout`.

@@ -1,10 +1,12 @@
 #include "server/parameter_server.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "server/server_job.h"
 
 namespace shoal {
@@ -20,9 +22,40 @@ class ParameterServer::Impl {
     const auto it = jobs_.find(job);
     return it == jobs_.end() ? nullptr : it->second;
   }
-  void Put(uint64_t job, std::shared_ptr<ServerJob> made) {
+  // Adds a job; views that came while it was made are caught up with.
+  void Put(uint64_t job, const std::shared_ptr<ServerJob>& made) {
+    JobNews news;
+    {
+      MutexLock lock(&mu_);
+      jobs_[job] = made;
+      const auto it = news_.find(job);
+      if (it != news_.end()) news = it->second;
+    }
+    made->UpdateView(news);
+  }
+  // Keeps the view for jobs to come and tells the job, if it is here.
+  void Tell(const JobView& view, std::shared_ptr<const std::set<uint64_t>> tasks) {
+    std::shared_ptr<ServerJob> job;
+    JobNews news;
+    {
+      MutexLock lock(&mu_);
+      news = {view, ++sequence_, std::move(tasks)};
+      news_[view.job()] = news;
+      const auto it = jobs_.find(view.job());
+      if (it != jobs_.end()) job = it->second;
+    }
+    if (job != nullptr) job->UpdateView(news);
+  }
+  // Forgets views of jobs that are not among these.
+  void KeepNews(const std::set<uint64_t>& jobs) {
     MutexLock lock(&mu_);
-    jobs_[job] = std::move(made);
+    for (auto it = news_.begin(); it != news_.end();) it = jobs.count(it->first) == 0 ? news_.erase(it) : ++it;
+  }
+  // What to say about a job that is not here: one that the cluster works on may be on its way to this server.
+  absl::Status Missing(uint64_t job) const {
+    MutexLock lock(&mu_);
+    if (news_.count(job) == 0) return absl::NotFoundError(absl::StrCat("job ", job, ": not on this server"));
+    return absl::UnavailableError(absl::StrCat("job ", job, ": not on this server yet"));
   }
   std::shared_ptr<ServerJob> Remove(uint64_t job) {
     MutexLock lock(&mu_);
@@ -36,20 +69,18 @@ class ParameterServer::Impl {
     MutexLock lock(&mu_);
     return jobs_;
   }
-  Mutex* prepare_mu() { return &prepare_mu_; }
+  // The job for this run and incarnation, made if need be; `fill`: with its partitions.
+  absl::StatusOr<std::shared_ptr<ServerJob>> Obtain(const JobConfig& config, const JobView& view, uint64_t self,
+                                                    bool fill, const std::string& restore_from);
 
  private:
   const ParameterServerOptions options_;
   Mutex prepare_mu_;  // one PrepareJob at a time, so that a repeat finds what the first one made
   mutable Mutex mu_;
   std::map<uint64_t, std::shared_ptr<ServerJob>> jobs_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, JobNews> news_ ABSL_GUARDED_BY(mu_);  // newest view of each job of the cluster
+  uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;             // of views
 };
-
-namespace {
-
-absl::Status NoJob(uint64_t job) { return absl::NotFoundError(absl::StrCat("job ", job, ": not on this server")); }
-
-}  // namespace
 
 ParameterServer::ParameterServer(ParameterServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
@@ -57,30 +88,51 @@ ParameterServer::~ParameterServer() {
   for (const auto& [id, job] : impl_->All()) job->Drop();
 }
 
-absl::Status ParameterServer::PrepareJob(const JobConfig& config, const JobView& view, uint64_t self,
-                                         const std::string& restore_from) {
-  std::shared_ptr<ServerJob> older;
+absl::StatusOr<std::shared_ptr<ServerJob>> ParameterServer::Impl::Obtain(const JobConfig& config, const JobView& view,
+                                                                         uint64_t self, bool fill,
+                                                                         const std::string& restore_from) {
+  std::shared_ptr<ServerJob> older, job;
   {
-    MutexLock lock(impl_->prepare_mu());
-    older = impl_->Find(view.job());
-    if (older != nullptr && older->run() == view.run()) return absl::OkStatus();
+    MutexLock lock(&prepare_mu_);
+    older = Find(view.job());
+    // What an earlier incarnation of this server held, the scheduler has given up.
+    if (older != nullptr && older->run() == view.run() && older->self() == self) return older;
     if (older != nullptr && older->run() > view.run()) {
       return absl::FailedPreconditionError(
           absl::StrCat("job ", view.job(), " run ", view.run(), ": this server already holds run ", older->run()));
     }
-    absl::StatusOr<std::shared_ptr<ServerJob>> made =
-        ServerJob::Create(impl_->options(), config, view, self, restore_from);
-    if (!made.ok()) return made.status();
-    impl_->Put(view.job(), *std::move(made));
+    SHOAL_ASSIGN_OR_RETURN(job, ServerJob::Create(options_, config, view, self));
+    if (fill) SHOAL_RETURN_IF_ERROR(job->Restore(job->Mine(), restore_from));
+    Put(view.job(), job);
   }
   if (older != nullptr) older->Drop();
-  return absl::OkStatus();
+  return job;
 }
 
-void ParameterServer::UpdateView(const JobView& view) {
-  const std::shared_ptr<ServerJob> job = impl_->Find(view.job());
-  if (job != nullptr) job->UpdateView(view);
+absl::Status ParameterServer::PrepareJob(const JobConfig& config, const JobView& view, uint64_t self,
+                                         const std::string& restore_from) {
+  return impl_->Obtain(config, view, self, /*fill=*/true, restore_from).status();
 }
+
+absl::Status ParameterServer::RestorePartitions(const JobConfig& config, const JobView& view, uint64_t self,
+                                                const std::vector<uint32_t>& partitions,
+                                                const std::string& restore_from) {
+  SHOAL_ASSIGN_OR_RETURN(const std::shared_ptr<ServerJob> job, impl_->Obtain(config, view, self, /*fill=*/false, ""));
+  return job->Restore(partitions, restore_from);
+}
+
+void ParameterServer::UpdateView(const ClusterView& view) {
+  auto tasks = std::make_shared<std::set<uint64_t>>();
+  for (const Task& task : view.tasks()) tasks->insert(task.id());
+  std::set<uint64_t> jobs;
+  for (const JobView& job : view.jobs()) {
+    jobs.insert(job.job());
+    impl_->Tell(job, tasks);
+  }
+  impl_->KeepNews(jobs);
+}
+
+void ParameterServer::UpdateView(const JobView& view) { impl_->Tell(view, nullptr); }
 
 void ParameterServer::DropJob(uint64_t id) {
   const std::shared_ptr<ServerJob> job = impl_->Remove(id);
@@ -89,31 +141,31 @@ void ParameterServer::DropJob(uint64_t id) {
 
 void ParameterServer::OpenSplit(const OpenSplitRequest* request, OpenSplitReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
-  if (job == nullptr) return done(NoJob(request->header.job));
+  if (job == nullptr) return done(impl_->Missing(request->header.job));
   job->OpenSplit(*request, reply, done);
 }
 
 absl::StatusOr<PullSizes> ParameterServer::SizePull(const PullRequest& request) const {
   const std::shared_ptr<ServerJob> job = impl_->Find(request.header.job);
-  if (job == nullptr) return NoJob(request.header.job);
+  if (job == nullptr) return impl_->Missing(request.header.job);
   return job->SizePull(request);
 }
 
 void ParameterServer::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
-  if (job == nullptr) return done(NoJob(request->header.job));
+  if (job == nullptr) return done(impl_->Missing(request->header.job));
   job->Pull(request, timeout, reply, std::move(done));
 }
 
 void ParameterServer::Push(const PushRequest* request, PushReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
-  if (job == nullptr) return done(NoJob(request->header.job));
+  if (job == nullptr) return done(impl_->Missing(request->header.job));
   job->Push(*request, reply, done);
 }
 
 void ParameterServer::Mark(const MarkRequest* request, MarkReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
-  if (job == nullptr) return done(NoJob(request->header.job));
+  if (job == nullptr) return done(impl_->Missing(request->header.job));
   job->Mark(*request, reply, done);
 }
 
@@ -123,19 +175,19 @@ void ParameterServer::Tick() {
 
 absl::StatusOr<std::vector<PartitionDone>> ParameterServer::ReportDone(uint64_t id) const {
   const std::shared_ptr<ServerJob> job = impl_->Find(id);
-  if (job == nullptr) return NoJob(id);
+  if (job == nullptr) return impl_->Missing(id);
   return job->ReportDone();
 }
 
 absl::StatusOr<PartInfo> ParameterServer::WritePart(uint64_t id, const CheckpointTask& task, absl::Duration timeout) {
   const std::shared_ptr<ServerJob> job = impl_->Find(id);
-  if (job == nullptr) return NoJob(id);
+  if (job == nullptr) return impl_->Missing(id);
   return job->WritePart(task, timeout);
 }
 
 absl::StatusOr<std::vector<TableDigest>> ParameterServer::Digest(uint64_t id) const {
   const std::shared_ptr<ServerJob> job = impl_->Find(id);
-  if (job == nullptr) return NoJob(id);
+  if (job == nullptr) return impl_->Missing(id);
   return job->Digest();
 }
 

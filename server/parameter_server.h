@@ -42,9 +42,16 @@ class ParameterServer {
 
   // --- Jobs and membership, told by the scheduler ---
   // Makes the job's tables for the partitions that `view` gives to process `self`; restore_from: loads them from that
-  // checkpoint directory (any number of servers wrote it). ALREADY_EXISTS is OK for the same run.
+  // checkpoint directory (any number of servers wrote it). OK, and nothing done, when it is there for that run and
+  // self.
   absl::Status PrepareJob(const JobConfig& config, const JobView& view, uint64_t self, const std::string& restore_from);
-  // Takes over a newer map version and live set; older ones are ignored. Opens gates that waited for removed lanes.
+  // RESTORE_PARTITIONS: loads these partitions from a checkpoint directory (empty: begins them anew), then serves them;
+  // makes the job if this server does not have it. One that is served already stays as it is.
+  absl::Status RestorePartitions(const JobConfig& config, const JobView& view, uint64_t self,
+                                 const std::vector<uint32_t>& partitions, const std::string& restore_from);
+  // Takes over newer map versions, live sets, holds and the list of this server's tasks. Views come in order.
+  void UpdateView(const ClusterView& view);
+  // The same for one job, when nothing is known of tasks.
   void UpdateView(const JobView& view);
   // Forgets the job; parked pulls get CANCELLED. OK when there is no such job.
   void DropJob(uint64_t job);

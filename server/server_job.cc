@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/request_checks.h"
 
@@ -19,61 +20,74 @@ ServerJob::ServerJob(const ParameterServerOptions& options, std::shared_ptr<cons
 
 absl::StatusOr<std::shared_ptr<ServerJob>> ServerJob::Create(const ParameterServerOptions& options,
                                                              const JobConfig& config, const JobView& view,
-                                                             uint64_t self, const std::string& restore_from) {
+                                                             uint64_t self) {
   SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<const JobSchema> schema, JobSchema::Create(config));
   std::shared_ptr<ServerJob> job(new ServerJob(options, std::move(schema), self));
-  SHOAL_RETURN_IF_ERROR(job->Fill(view, restore_from));
+  SHOAL_RETURN_IF_ERROR(job->Fill(view));
   return job;
 }
 
+absl::Status ServerJob::Fill(const JobView& view) {
+  job_ = view.job();
+  run_ = view.run();
+  for (uint32_t table = 0; table < schema_->tables.size(); ++table) {
+    pools_.push_back(std::make_unique<SlabPool>(SparseTable::SlabBytes(*schema_, table)));
+  }
+  MutexLock lock(&mu_);
+  newest_run_ = run_;
+  lanes_.Update(view);
+  return TakeMap(view);
+}
+
+std::shared_ptr<const OwnerMap> ServerJob::Map() const {
+  MutexLock lock(&mu_);
+  return map_;
+}
+
+std::vector<uint32_t> ServerJob::Mine() const {
+  const std::shared_ptr<const OwnerMap> map = Map();
+  std::vector<uint32_t> out;
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (map->at[p].mine) out.push_back(p);
+  }
+  return out;
+}
+
 absl::Status ServerJob::TakeMap(const JobView& view) {
-  if (static_cast<uint32_t>(view.owner_size()) != schema_->partitions) {
-    return absl::InvalidArgumentError(absl::StrCat("view.owner: ", view.owner_size(),
-                                                   " entries, must be the job's partitions, ", schema_->partitions));
-  }
-  auto map = std::make_shared<OwnerMap>();
-  map->version = view.map_version();
-  for (int p = 0; p < view.owner_size(); ++p) {
-    const uint32_t owner = view.owner(p);
-    if (owner >= static_cast<uint32_t>(view.servers_size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("view.owner[", p, "]: ", owner, ", must be below ", view.servers_size()));
-    }
-    map->mine.push_back(view.servers(static_cast<int>(owner)).process() == self_);
-  }
-  map_ = std::move(map);
+  SHOAL_ASSIGN_OR_RETURN(map_, NextOwnerMap(view, self_, schema_->partitions, map_.get()));
   return absl::OkStatus();
 }
 
-absl::Status ServerJob::Fill(const JobView& view, const std::string& restore_from) {
-  job_ = view.job();
-  run_ = view.run();
-  {
-    MutexLock lock(&mu_);
-    newest_run_ = run_;
-    SHOAL_RETURN_IF_ERROR(TakeMap(view));
-    lanes_.Update(view);
-    for (uint32_t table = 0; table < schema_->tables.size(); ++table) {
-      pools_.push_back(std::make_unique<SlabPool>(SparseTable::SlabBytes(*schema_, table)));
-    }
-    partitions_.resize(schema_->partitions);
-    for (uint32_t p = 0; p < schema_->partitions; ++p) {
-      if (map_->mine[p]) partitions_[p] = std::make_unique<Partition>(*schema_, p, pools_, &stats_);
-    }
+void ServerJob::Unfreeze(const std::set<uint64_t>& tasks) {
+  std::shared_ptr<OwnerMap> next;
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (map_->at[p].role != PartitionRole::kFrozen || tasks.count(map_->at[p].move_task) != 0) continue;
+    if (next == nullptr) next = std::make_shared<OwnerMap>(*map_);
+    next->at[p].role = PartitionRole::kServing;
+    next->at[p].move_task = 0;
+    next->at[p].partition->Reopen();
   }
-  return restore_from.empty() ? absl::OkStatus() : Restore(restore_from);
+  if (next != nullptr) map_ = std::move(next);
 }
 
-void ServerJob::UpdateView(const JobView& view) {
+void ServerJob::UpdateView(const JobNews& news) {
   ReleasedList released;
   {
     MutexLock lock(&mu_);
+    if (news.sequence <= news_) return;
+    news_ = news.sequence;
+    const JobView& view = news.view;
     newest_run_ = std::max(newest_run_, view.run());
     // A view of another run tells about other tables; PrepareJob brings them.
     if (view.run() == run_) {
       lanes_.Update(view);
-      // A map that does not fit the job is the scheduler's fault; the old one keeps working.
-      if (view.map_version() > map_->version) (void)TakeMap(view);
+      if (view.map_version() > map_->version) {
+        const absl::Status taken = TakeMap(view);
+        map_warning_ = taken.ok() ? ""
+                                  : absl::StrCat("map version ", view.map_version(), " is not usable, version ",
+                                                 map_->version, " stays: ", taken.message());
+      }
+      if (news.tasks != nullptr) Unfreeze(*news.tasks);
     }
     Release(&released);
   }
@@ -97,7 +111,9 @@ void ServerJob::Drop() {
 absl::StatusOr<RequestOutcome> ServerJob::Admit(const RequestHeader& header) const {
   if (dropped_) return absl::NotFoundError(absl::StrCat("job ", job_, ": dropped"));
   if (header.run > run_) {
-    return absl::NotFoundError(absl::StrCat("job ", job_, " run ", header.run, ": this server still holds run ", run_));
+    // PrepareJob is on its way.
+    return absl::UnavailableError(
+        absl::StrCat("job ", job_, " run ", header.run, ": this server still holds run ", run_));
   }
   if (header.run < newest_run_) return RequestOutcome::kFenced;
   if (header.lane != 0 && lanes_.Removed(header.lane)) return RequestOutcome::kFenced;
@@ -126,10 +142,13 @@ void ServerJob::OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply
       const uint64_t split = request.pass * schema_->splits + request.split;
       std::vector<uint64_t> watermarks;
       for (uint32_t p = 0; p < schema_->partitions && reply->outcome == RequestOutcome::kOk; ++p) {
+        if (!map_->at[p].mine) continue;
+        // One that is not here yet, or is leaving, is not to be left out either.
+        Partition* const partition = map_->Serving(p);
         uint64_t watermark;
-        if (!Owned(*map_, p)) continue;
-        if (!partitions_[p]->Open(split, request.lease, &watermark)) {
-          reply->outcome = RequestOutcome::kFenced;
+        reply->outcome =
+            partition == nullptr ? RequestOutcome::kStaleMap : partition->Open(split, request.lease, &watermark);
+        if (reply->outcome != RequestOutcome::kOk) {
           watermarks.clear();
         } else if (watermarks.empty() || watermarks.back() != watermark) {
           watermarks.push_back(watermark);
@@ -147,8 +166,8 @@ std::vector<PartitionDone> ServerJob::ReportDone() const {
   std::vector<PartitionDone> out;
   MutexLock lock(&mu_);
   for (uint32_t p = 0; p < schema_->partitions; ++p) {
-    if (!Owned(*map_, p)) continue;
-    out.push_back(partitions_[p]->Done());
+    if (map_->Owned(p) == nullptr) continue;
+    out.push_back(map_->Owned(p)->Done());
     out.back().set_rounds_applied(rounds_.applied());
   }
   return out;
@@ -156,13 +175,9 @@ std::vector<PartitionDone> ServerJob::ReportDone() const {
 
 std::vector<TableDigest> ServerJob::Digest() const {
   std::vector<DigestSum> sums(schema_->tables.size() + schema_->tensors.size());
-  std::shared_ptr<const OwnerMap> map;
-  {
-    MutexLock lock(&mu_);
-    map = map_;
-  }
+  const std::shared_ptr<const OwnerMap> map = Map();
   for (uint32_t p = 0; p < schema_->partitions; ++p) {
-    if (Owned(*map, p)) partitions_[p]->AddDigests(absl::MakeSpan(sums));
+    if (map->Owned(p) != nullptr) map->Owned(p)->AddDigests(absl::MakeSpan(sums));
   }
   std::vector<TableDigest> out;
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -195,10 +210,21 @@ ServerJobReport ServerJob::Report() const {
   report.set_not_admitted(admission);
   report.set_memory_refused(memory);
   report.set_expired(expired);
+  std::shared_ptr<const OwnerMap> map;
+  std::vector<std::string> warnings;
+  {
+    MutexLock lock(&mu_);
+    map = map_;
+    if (!map_warning_.empty()) warnings.push_back(map_warning_);
+  }
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (map->Owned(p) != nullptr) *report.add_partitions() = map->Owned(p)->Usage();
+  }
   if (schema_->soft_limit_bytes != 0 && bytes >= schema_->soft_limit_bytes) {
-    report.set_warning(absl::StrCat("memory.soft_limit: ", bytes, " bytes used of ", schema_->soft_limit_bytes,
+    warnings.push_back(absl::StrCat("memory.soft_limit: ", bytes, " bytes used of ", schema_->soft_limit_bytes,
                                     ": no new rows, ", memory, " refused so far"));
   }
+  report.set_warning(absl::StrJoin(warnings, "; "));
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,19 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "server/live_lanes.h"
+#include "server/owner_map.h"
 #include "server/parameter_server.h"
 #include "server/rounds.h"
 #include "server/store/partition.h"
 
 namespace shoal {
+
+// A view of the job, in the order in which views came.
+struct JobNews {
+  JobView view;
+  uint64_t sequence = 0;                            // grows with each view that came
+  std::shared_ptr<const std::set<uint64_t>> tasks;  // ids of this server's tasks in the view; null: unknown
+};
 
 // Thread-safe. Locks: mu_ (membership, gates, rounds) before a partition's; callbacks run with neither held. asp and
 // ssp pushes hold one partition's lock at a time and mu_ only to be admitted; a bsp round is applied under mu_, because
@@ -27,11 +36,17 @@ class ServerJob {
   using Done = ParameterServer::Done;
 
   static absl::StatusOr<std::shared_ptr<ServerJob>> Create(const ParameterServerOptions& options,
-                                                           const JobConfig& config, const JobView& view, uint64_t self,
-                                                           const std::string& restore_from);
+                                                           const JobConfig& config, const JobView& view, uint64_t self);
 
   uint64_t run() const { return run_; }
-  void UpdateView(const JobView& view);
+  // The incarnation of the server that the job's partitions belong to.
+  uint64_t self() const { return self_; }
+  // The partitions that the map gives to this server.
+  std::vector<uint32_t> Mine() const;
+  // Makes these partitions, or loads them from a checkpoint directory, several at a time, then serves them. One that is
+  // here already stays as it is. FAILED_PRECONDITION: the map gives one to another server.
+  absl::Status Restore(const std::vector<uint32_t>& partitions, const std::string& path);
+  void UpdateView(const JobNews& news);
   // Answers parked pulls with CANCELLED and refuses all later calls.
   void Drop();
 
@@ -48,11 +63,6 @@ class ServerJob {
   ServerJobReport Report() const;
 
  private:
-  // Who owns what; replaced as a whole.
-  struct OwnerMap {
-    uint64_t version = 0;
-    std::vector<bool> mine;  // by partition
-  };
   struct ParkedPull {
     const PullRequest* request;
     PullReply* reply;
@@ -69,26 +79,31 @@ class ServerJob {
   using ReleasedList = std::vector<Released>;
 
   ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self);
-  absl::Status Fill(const JobView& view, const std::string& restore_from);
-  absl::Status Restore(const std::string& path);
+  absl::Status Fill(const JobView& view);
+  std::shared_ptr<const OwnerMap> Map() const;
+  // Fills `partitions`, which nobody else sees yet, from the checkpoint at `path`; *rounds: at which it was cut.
+  absl::Status LoadAll(const std::string& path, const std::vector<std::shared_ptr<Partition>>& partitions,
+                       uint64_t* rounds) const;
+  absl::Status LoadPart(const std::string& dir, const Manifest& manifest, const PartInfo& info,
+                        std::vector<std::shared_ptr<Partition>>* missing) const;
+  absl::Status Install(std::vector<std::shared_ptr<Partition>> partitions, uint64_t rounds);
   // The part's tables, partitions and optimizer state are the job's.
   absl::Status CheckHeader(const PartHeader& header) const;
   PartHeader Header() const;
   // Refuses or replaces the map of partitions.
   absl::Status TakeMap(const JobView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Serves frozen partitions again whose move is no longer listed: it has been given up.
+  void Unfreeze(const std::set<uint64_t>& tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Older runs and removed lanes are fenced; a bad status: a newer run than ours, or dropped.
   absl::StatusOr<RequestOutcome> Admit(const RequestHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool Owned(const OwnerMap& map, uint32_t partition) const {
-    return map.mine[partition] && partitions_[partition] != nullptr;
-  }
   bool GateOpen(const PullRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Stamp(PullReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Moves pulls that can be answered now to `released`.
   void Release(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Answer(ReleasedList* released);
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
-  absl::Status Gather(const PullRequest& request, PullReply* reply) const;
+  absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
 
   absl::Status PushNow(const PushRequest& request, PushReply* reply);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
@@ -109,14 +124,15 @@ class ServerJob {
   uint64_t job_ = 0;  // set once, in Fill
   uint64_t run_ = 0;
   StoreStats stats_;
-  std::vector<std::unique_ptr<SlabPool>> pools_;        // by table
-  std::vector<std::unique_ptr<Partition>> partitions_;  // by id; null: not on this server. Fixed after Fill.
+  std::vector<std::unique_ptr<SlabPool>> pools_;  // by table
   std::atomic<uint64_t> pushes_{0};
 
   mutable Mutex mu_;
   CondVar round_applied_;
   bool dropped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t newest_run_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t news_ ABSL_GUARDED_BY(mu_) = 0;        // sequence of the newest view
+  std::string map_warning_ ABSL_GUARDED_BY(mu_);  // why the newest map was not taken
   std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
   LiveLanes lanes_ ABSL_GUARDED_BY(mu_);
   std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);

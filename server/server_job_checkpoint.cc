@@ -1,4 +1,4 @@
-// A job's way into a checkpoint and back.
+// A job's way into a checkpoint.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,14 +8,6 @@
 #include "server/server_job.h"
 
 namespace shoal {
-namespace {
-
-absl::Status In(const std::string& file, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(file, ": ", status.message()));
-}
-
-}  // namespace
-
 PartHeader ServerJob::Header() const {
   PartHeader header;
   header.job = job_;
@@ -49,45 +41,6 @@ absl::Status ServerJob::CheckHeader(const PartHeader& header) const {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", t, ": the checkpoint has ", header.tensors[t],
                                                    ", the job ", schema_->tensors[t].name()));
   }
-  return absl::OkStatus();
-}
-
-absl::Status ServerJob::Restore(const std::string& path) {
-  std::string dir;
-  SHOAL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(path, &dir));
-  std::vector<bool> loaded(schema_->partitions, false);
-  std::string section;
-  for (const PartInfo& info : manifest.parts()) {
-    const bool wanted = std::any_of(info.partitions().begin(), info.partitions().end(),
-                                    [&](uint32_t p) { return p < partitions_.size() && partitions_[p] != nullptr; });
-    if (!wanted) continue;
-    const std::string file = absl::StrCat(dir, "/", info.file());
-    SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<PartFile> part, PartFile::Open(file, info.bytes()));
-    const absl::Status fits = CheckHeader(part->header());
-    if (!fits.ok()) return In(file, fits);
-    for (const PartEntry& entry : part->entries()) {
-      if (partitions_[entry.partition] == nullptr) continue;
-      if (loaded[entry.partition]) {
-        return In(file, absl::DataLossError(absl::StrCat("partition ", entry.partition, " is in two parts")));
-      }
-      SHOAL_RETURN_IF_ERROR(part->ReadSection(entry, &section));
-      uint64_t rounds = 0;
-      const absl::Status filled = partitions_[entry.partition]->Load(section, part->header(), entry, &rounds);
-      if (!filled.ok()) return In(file, filled);
-      if (schema_->sync == SyncMode::kBsp && rounds != manifest.rounds_applied()) {
-        return In(file, absl::DataLossError(absl::StrCat("partition ", entry.partition, ": cut at round ", rounds,
-                                                         ", the manifest at ", manifest.rounds_applied())));
-      }
-      loaded[entry.partition] = true;
-    }
-  }
-  for (uint32_t p = 0; p < partitions_.size(); ++p) {
-    if (partitions_[p] != nullptr && !loaded[p]) {
-      return In(dir, absl::DataLossError(absl::StrCat("partition ", p, " is in no part")));
-    }
-  }
-  MutexLock lock(&mu_);
-  if (schema_->sync == SyncMode::kBsp) rounds_ = Rounds(schema_->lanes, manifest.rounds_applied());
   return absl::OkStatus();
 }
 
@@ -133,11 +86,7 @@ absl::StatusOr<PartInfo> ServerJob::WritePart(const CheckpointTask& task, absl::
   }
   uint64_t cut = 0;
   SHOAL_RETURN_IF_ERROR(HoldRound(task, timeout, &cut));
-  std::shared_ptr<const OwnerMap> map;
-  {
-    MutexLock lock(&mu_);
-    map = map_;
-  }
+  const std::shared_ptr<const OwnerMap> map = Map();
   const uint64_t rounds = schema_->sync == SyncMode::kBsp ? cut : 0;
   const auto write = [&]() -> absl::StatusOr<PartInfo> {
     const std::string file = PartFileName(options_.name);
@@ -146,10 +95,10 @@ absl::StatusOr<PartInfo> ServerJob::WritePart(const CheckpointTask& task, absl::
     PartInfo info;
     std::string section;
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
-      if (!Owned(*map, p)) continue;
+      if (map->Owned(p) == nullptr) continue;
       section.clear();
       PartitionDone done;
-      const PartEntry entry = partitions_[p]->Save(rounds, &section, &done);
+      const PartEntry entry = map->Owned(p)->Save(rounds, &section, &done);
       SHOAL_RETURN_IF_ERROR(writer->Add(entry, section));
       info.add_partitions(p);
       *info.add_done() = std::move(done);

@@ -40,7 +40,7 @@ void ServerJob::Release(ReleasedList* released) {
       leave = out.serve = true;
     } else {
       // Partitions that moved away are pulled from their new owner, without waiting for our gate.
-      for (uint32_t partition : request.partitions) leave |= !Owned(*map_, partition);
+      for (uint32_t partition : request.partitions) leave |= map_->Serving(partition) == nullptr;
       if (leave) it->reply->outcome = RequestOutcome::kStaleMap;
     }
     if (!leave) {
@@ -98,21 +98,17 @@ void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullRep
 }
 
 void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& done) {
-  std::shared_ptr<const OwnerMap> map;
-  {
-    MutexLock lock(&mu_);
-    map = map_;
-  }
+  const std::shared_ptr<const OwnerMap> map = Map();
   reply->outcome = RequestOutcome::kOk;
   for (uint32_t partition : request.partitions) {
-    if (Owned(*map, partition)) continue;
+    if (map->Serving(partition) != nullptr) continue;
     reply->outcome = RequestOutcome::kStaleMap;
     return done(absl::OkStatus());
   }
-  done(Gather(request, reply));
+  done(Gather(*map, request, reply));
 }
 
-absl::Status ServerJob::Gather(const PullRequest& request, PullReply* reply) const {
+absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
   std::vector<float*> out;
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PullGroup& group = request.groups[g];
@@ -122,7 +118,7 @@ absl::Status ServerJob::Gather(const PullRequest& request, PullReply* reply) con
     for (size_t i = 0; i < request.partitions.size(); ++i) {
       const uint64_t count = group.counts[i];
       if (count == 0) continue;
-      partitions_[request.partitions[i]]->ReadRows(group.keys.subspan(offset, count), group.tables, out.data());
+      map.Serving(request.partitions[i])->ReadRows(group.keys.subspan(offset, count), group.tables, out.data());
       offset += count;
       for (size_t t = 0; t < out.size(); ++t) out[t] += count * schema_->tables[group.tables[t]].dim;
     }
@@ -132,7 +128,7 @@ absl::Status ServerJob::Gather(const PullRequest& request, PullReply* reply) con
   for (uint32_t partition : request.partitions) {
     const uint64_t floats = schema_->layout.FloatsOf(partition);
     if (floats == 0) continue;
-    partitions_[partition]->ReadDense(dense);
+    map.Serving(partition)->ReadDense(dense);
     dense += floats;
   }
   return absl::OkStatus();

@@ -52,7 +52,7 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
   PushSlices slices(*schema_, request);
   for (uint32_t partition : request.partitions) {
     const PartitionGradients& gradients = slices.Next();
-    if (Owned(map, partition)) exact += partitions_[partition]->GrowthBytes(range, gradients);
+    if (map.Serving(partition) != nullptr) exact += map.Serving(partition)->GrowthBytes(range, gradients);
   }
   if (exact == 0) return absl::OkStatus();
   if (fits(exact)) {
@@ -82,7 +82,7 @@ absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
     const PartitionGradients& gradients = slices.Next();
     PushVerdict verdict;
     verdict.outcome = PushOutcome::kStaleMap;
-    if (Owned(*map, partition)) verdict = partitions_[partition]->Push(range, gradients);
+    if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients);
     reply->refused_rows += verdict.refused_rows;
     if (verdict.outcome == PushOutcome::kAccepted) {
       accepted = true;
@@ -103,10 +103,13 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
   *hold = false;
   bool stale = false;
   size_t owned = 0;
-  for (uint32_t partition : request.partitions) stale |= !Owned(*map_, partition);
-  for (uint32_t p = 0; p < schema_->partitions; ++p) owned += Owned(*map_, p) ? 1 : 0;
+  for (uint32_t partition : request.partitions) stale |= map_->Serving(partition) == nullptr;
+  for (uint32_t p = 0; p < schema_->partitions; ++p) owned += map_->at[p].mine ? 1 : 0;
   // A round is whole or nothing: one partition that moved away sends the whole contribution back.
   if (stale) return all(PushOutcome::kStaleMap);
+  if (owned != request.partitions.size() && request.header.map_version != map_->version) {
+    return all(PushOutcome::kStaleMap);
+  }
   if (owned != request.partitions.size()) {
     return absl::InvalidArgumentError(absl::StrCat("partitions: ", request.partitions.size(),
                                                    " entries, a bsp push must cover all ", owned, " of this server"));
@@ -115,7 +118,7 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
   std::vector<PushVerdict> verdicts;
   bool fenced = false, fits = true;
   for (uint32_t partition : request.partitions) {
-    verdicts.push_back(partitions_[partition]->Judge(range));
+    verdicts.push_back(map_->Serving(partition)->Judge(range));
     fenced |= verdicts.back().outcome == PushOutcome::kFenced;
     fits &= verdicts.back().outcome == PushOutcome::kAccepted;
   }
@@ -208,7 +211,8 @@ void ServerJob::Proceed(ReleasedList* released) {
       reserved += static_cast<int64_t>(contribution->reserved_bytes());
     }
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
-      if (Owned(*map_, p)) partitions_[p]->ApplyRound(ranges, fold_.Fold(p, contributions), examples);
+      Partition* const owned = map_->Owned(p);
+      if (owned != nullptr) owned->ApplyRound(ranges, fold_.Fold(p, contributions), examples);
     }
     stats_.reserved_bytes -= reserved;
     pushes_ += contributions.size();

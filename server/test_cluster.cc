@@ -81,6 +81,21 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
   return reply;
 }
 
+void TestCluster::Publish(int s, const std::vector<uint64_t>& tasks) {
+  for (int i = 0; i < servers(); ++i) {
+    ClusterView view;
+    *view.add_jobs() = view_;
+    for (uint64_t id : tasks) {
+      if (i == s) view.add_tasks()->set_id(id);
+    }
+    server(i).UpdateView(view);
+  }
+}
+
+absl::Status TestCluster::Restore(int s, const std::vector<uint32_t>& partitions, const std::string& path) {
+  return server(s).RestorePartitions(config_, view_, 100 + static_cast<uint64_t>(s), partitions, path);
+}
+
 std::vector<float> TestCluster::Read(uint64_t key) {
   const uint32_t partition = PartitionOfKey(key, config_.job().partitions());
   std::vector<float> out(config_.plan().model().tables(0).dim());

@@ -74,6 +74,11 @@ class TestCluster {
     }
   }
 
+  // Publishes the view as it is, with ids of tasks of server s (others: none).
+  void Publish(int s = 0, const std::vector<uint64_t>& tasks = {});
+  // RESTORE_PARTITIONS on one server.
+  absl::Status Restore(int s, const std::vector<uint32_t>& partitions, const std::string& path = "");
+
   // Reads rows of table "t" from their servers, read-only.
   std::vector<float> Read(uint64_t key);
 

@@ -11,7 +11,7 @@ namespace shoal {
 
 DenseBlocks::DenseBlocks(const JobSchema& schema, uint32_t partition, StoreStats* stats)
     : schema_(schema), stats_(stats) {
-  uint64_t largest = 0, bytes = 0;
+  uint64_t largest = 0;
   for (const DenseBlock& layout : schema.layout.BlocksOf(partition)) {
     Block block;
     block.layout = &layout;
@@ -20,20 +20,18 @@ DenseBlocks::DenseBlocks(const JobSchema& schema, uint32_t partition, StoreStats
     FillInitialBlock(schema.seed, schema.tensors[layout.tensor], layout.offset, layout.size, block.values.data());
     schema.dense_rule->InitBlock(block.values.data() + layout.size, layout.size, layout.row_size);
     floats_ += layout.size;
-    bytes += block.values.size() * sizeof(float);
+    bytes_ += block.values.size() * sizeof(float);
     largest = std::max(largest, layout.size);
     blocks_.push_back(std::move(block));
   }
   scratch_.resize(largest);
-  stats_->dense_bytes += static_cast<int64_t>(bytes);
-  stats_->used_bytes += static_cast<int64_t>(bytes);
+  stats_->dense_bytes += static_cast<int64_t>(bytes_);
+  stats_->used_bytes += static_cast<int64_t>(bytes_);
 }
 
 DenseBlocks::~DenseBlocks() {
-  uint64_t bytes = 0;
-  for (const Block& block : blocks_) bytes += block.values.size() * sizeof(float);
-  stats_->dense_bytes -= static_cast<int64_t>(bytes);
-  stats_->used_bytes -= static_cast<int64_t>(bytes);
+  stats_->dense_bytes -= static_cast<int64_t>(bytes_);
+  stats_->used_bytes -= static_cast<int64_t>(bytes_);
 }
 
 void DenseBlocks::Read(float* out) const {

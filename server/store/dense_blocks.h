@@ -26,6 +26,7 @@ class DenseBlocks {
   DenseBlocks& operator=(const DenseBlocks&) = delete;
 
   uint64_t floats() const { return floats_; }  // weights of all blocks
+  uint64_t bytes() const { return bytes_; }    // weights and state
   void Read(float* out) const;
   // One optimizer step per block; `sums` holds floats() values. Returns how many blocks the guard refused.
   uint64_t Apply(const float* sums, const PushContext& context);
@@ -45,6 +46,7 @@ class DenseBlocks {
   StoreStats* const stats_;
   std::vector<Block> blocks_;
   uint64_t floats_ = 0;
+  uint64_t bytes_ = 0;
   std::vector<float> scratch_;
 };
 

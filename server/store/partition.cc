@@ -13,17 +13,28 @@ Partition::Partition(const JobSchema& schema, uint32_t id, absl::Span<const std:
   }
 }
 
-bool Partition::Open(uint64_t split, uint64_t lease, uint64_t* watermark) {
+RequestOutcome Partition::Open(uint64_t split, uint64_t lease, uint64_t* watermark) {
   MutexLock lock(&mu_);
+  if (closed_) return RequestOutcome::kStaleMap;
   if (done_.Contains(split)) {
     *watermark = kSplitDone;
-    return true;
+    return RequestOutcome::kOk;
   }
   OpenState& state = open_[split];
-  if (lease < state.lease) return false;
+  if (lease < state.lease) return RequestOutcome::kFenced;
   state.lease = lease;
   *watermark = state.watermark;
-  return true;
+  return RequestOutcome::kOk;
+}
+
+void Partition::Close() {
+  MutexLock lock(&mu_);
+  closed_ = true;
+}
+
+void Partition::Reopen() {
+  MutexLock lock(&mu_);
+  closed_ = false;
 }
 
 void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const {
@@ -43,7 +54,10 @@ PushVerdict Partition::JudgeLocked(const PushRange& range) const {
   const bool done = done_.Contains(range.split);
   const uint64_t w = done ? kSplitDone : state.watermark;
   verdict.watermark = w;
-  if (range.lease < state.lease) {
+  if (closed_) {
+    verdict.outcome = PushOutcome::kStaleMap;
+    verdict.watermark = 0;
+  } else if (range.lease < state.lease) {
     verdict.outcome = PushOutcome::kFenced;
   } else if (done || (range.end <= w && range.end > range.begin)) {
     verdict.outcome = PushOutcome::kDuplicate;
@@ -108,6 +122,7 @@ PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gr
   if (verdict.outcome == PushOutcome::kAccepted) {
     verdict.refused_rows = Step(gradients, range.examples);
     Advance(range);
+    ++pushes_;
   } else if (verdict.outcome == PushOutcome::kDuplicate && range.end_of_split && verdict.watermark == range.end) {
     // The records are applied, but by a lane that did not say that they were the last: no later push will.
     Advance(range);
@@ -128,6 +143,7 @@ uint64_t Partition::ApplyRound(absl::Span<const PushRange> ranges, const Partiti
   MutexLock lock(&mu_);
   const uint64_t refused = Step(gradients, examples);
   for (const PushRange& range : ranges) Advance(range);
+  pushes_ += ranges.size();
   return refused;
 }
 
@@ -142,6 +158,34 @@ PartitionDone Partition::DoneLocked() const {
   out.set_prefix(done_.prefix());
   for (uint64_t number : done_.extra()) out.add_extra(number);
   out.set_examples(examples_);
+  for (const auto& [split, state] : open_) {
+    OpenSplitState* open = out.add_open();
+    open->set_split(split);
+    open->set_watermark(state.watermark);
+    open->set_lease(state.lease);
+  }
+  std::sort(out.mutable_open()->begin(), out.mutable_open()->end(),
+            [](const OpenSplitState& a, const OpenSplitState& b) { return a.split() < b.split(); });
+  return out;
+}
+
+uint64_t Partition::BytesLocked() const {
+  uint64_t bytes = dense_.bytes();
+  for (const auto& table : tables_) bytes += table->bytes();
+  return bytes;
+}
+
+PartitionLoad Partition::Usage() const {
+  // A push or the copy for a checkpoint may hold the lock for long; a heartbeat must not wait for it.
+  if (mu_.TryLock()) {
+    usage_bytes_ = BytesLocked();
+    usage_pushes_ = pushes_;
+    mu_.Unlock();
+  }
+  PartitionLoad out;
+  out.set_partition(id_);
+  out.set_bytes(usage_bytes_);
+  out.set_pushes(usage_pushes_);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SHOAL_SERVER_STORE_PARTITION_H_
 #define SHOAL_SERVER_STORE_PARTITION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,8 +57,14 @@ class Partition {
 
   uint32_t id() const { return id_; }
 
-  // Raises the lease seen for the split and returns its watermark (kSplitDone when done); false: an older lease.
-  bool Open(uint64_t split, uint64_t lease, uint64_t* watermark);
+  // Raises the lease seen for the split and returns its watermark (kSplitDone when done). kFenced: an older lease;
+  // kStaleMap: closed.
+  RequestOutcome Open(uint64_t split, uint64_t lease, uint64_t* watermark);
+
+  // From Close to Reopen every Open and Push answers kStaleMap: whoever began before the partition left this server, or
+  // before it was frozen, can change nothing afterwards. Reads go on.
+  void Close();
+  void Reopen();
 
   // Copies rows: out[t] receives |keys| x dim of tables[t].
   void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const;
@@ -76,6 +83,8 @@ class Partition {
 
   // Everything but rounds_applied.
   PartitionDone Done() const;
+  // May be as old as the last push that is under way.
+  PartitionLoad Usage() const;
   // Appends the partition's section; *done is its progress at the same instant.
   PartEntry Save(uint64_t rounds_applied, std::string* out, PartitionDone* done) const;
   // Fills an empty partition. INVALID_ARGUMENT or DATA_LOSS say what does not fit.
@@ -93,6 +102,7 @@ class Partition {
 
   PushVerdict JudgeLocked(const PushRange& range) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  uint64_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t Step(const PartitionGradients& gradients, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -104,6 +114,10 @@ class Partition {
   absl::flat_hash_map<uint64_t, OpenState> open_ ABSL_GUARDED_BY(mu_);
   DoneSet done_ ABSL_GUARDED_BY(mu_);
   uint64_t examples_ ABSL_GUARDED_BY(mu_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t pushes_ ABSL_GUARDED_BY(mu_) = 0;  // accepted
+  // What Usage says while the lock is taken.
+  mutable std::atomic<uint64_t> usage_bytes_{0}, usage_pushes_{0};
 };
 
 }  // namespace shoal

@@ -55,6 +55,7 @@ class SparseTable {
   // Drops expired rows and counted keys among the next `cells` index cells.
   void Sweep(uint64_t now, uint64_t cells);
   uint64_t cells() const { return index_.cells(); }
+  uint64_t bytes() const { return slabs_.size() * pool_->slab_bytes() + index_.bytes(); }
 
   // Calls row(key, touched, weights and state) and counted(key, touched, count) for all that is not expired.
   template <typename Row, typename Counted>
