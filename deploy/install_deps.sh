@@ -9,7 +9,7 @@ set -euo pipefail
 packages=(
   bazel-bootstrap g++ pkg-config
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
-  libdnnl-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
+  libdnnl-dev libhwy-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
   libsqlite3-dev zlib1g-dev libzstd-dev libxxhash-dev
 )
 if [[ "${1:-}" == "--tests" ]]; then

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/cpu/elementwise.h"
+
 namespace shoal::cpu {
 namespace {
 
@@ -25,8 +27,7 @@ void Chain(const float* y, const float* dy, size_t n, bool accumulate, float* dx
 void Activate(ActivationKind kind, const float* x, size_t n, float* y) {
   switch (kind) {
     case ActivationKind::kRelu:
-      for (size_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? 0 : x[i];
-      return;
+      return Relu(x, n, y);
     case ActivationKind::kSigmoid:
       for (size_t i = 0; i < n; ++i) y[i] = Sigmoid(x[i]);
       return;

@@ -5,11 +5,13 @@
 #include <thread>
 
 #include "base/random.h"
+#include "hwy/targets.h"
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/dot_interaction.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fm.h"
 #include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/linear_products.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pooling.h"
 #include "kernels/reference/reference.h"
@@ -199,6 +201,158 @@ TEST_CASE("Elementwise: copy, add, multiply, bias, column sums, column ranges", 
   to.assign(6, 0);
   PutColumns(View(part, 2, 2), 1, View(&to, 2, 3));
   CHECK(to == Floats{0, 1, 2, 0, 4, 5});
+}
+
+float RoundedToBf16(float x) {
+  float y;
+  RoundToBf16(&x, 1, &y);
+  return y;
+}
+
+Floats RoundedToBf16(Floats values) {
+  for (float& v : values) v = RoundedToBf16(v);
+  return values;
+}
+
+// All three products of one shape, with the factors that the precision asks for.
+void CheckProducts(size_t rows, size_t inputs, size_t units, Precision precision) {
+  INFO(rows << " x " << inputs << " x " << units << (precision == Precision::kBf16 ? ", bf16" : ", f32"));
+  const bool rounds = precision == Precision::kBf16 && std::min({rows, inputs, units}) >= LinearProducts::kNarrow;
+  const auto factor = [=](const Floats& v) { return rounds ? RoundedToBf16(v) : v; };
+  const Floats x = RandomFloats(rows * inputs, 1), w = RandomFloats(inputs * units, 2), bias = RandomFloats(units, 3),
+               dy = RandomFloats(rows * units, 4);
+  const Floats fx = factor(x), fw = factor(w), fdy = factor(dy);
+  LinearProducts products(inputs, units, precision);
+  Floats y(rows * units, NAN), rectified(rows * units, NAN), dw(w.size(), NAN), dx(x.size(), NAN), added(x.size(), 2);
+  const ConstMatrix vx = View(x, rows, inputs), vdy = View(dy, rows, units);
+  reference::Sums expected =
+      reference::MatMul(View(fx, rows, inputs), false, View(fw, inputs, units), false, rows, units, inputs);
+  products.Forward(vx, w.data(), nullptr, false, View(&y, rows, units));
+  CheckSums(y, expected, inputs + 1);
+  products.Forward(vx, w.data(), bias.data(), true, View(&rectified, rows, units));
+  for (size_t i = 0; i < y.size(); ++i) {
+    expected.value[i] = std::max(0.0, expected.value[i] + bias[i % units]);
+    expected.magnitude[i] += std::fabs(bias[i % units]);
+  }
+  CheckSums(rectified, expected, inputs + 2);
+  products.Backward(vx, w.data(), vdy, dw.data(), false, View(&dx, rows, inputs));
+  CheckSums(dw, reference::MatMul(View(fx, rows, inputs), true, View(fdy, rows, units), false, inputs, units, rows),
+            rows + 1);
+  const reference::Sums back =
+      reference::MatMul(View(fdy, rows, units), false, View(fw, inputs, units), true, rows, inputs, units);
+  CheckSums(dx, back, units + 1);
+  products.Backward(vx, w.data(), vdy, dw.data(), true, View(&added, rows, inputs));
+  CheckSums(added, back, units + 2, 2);
+}
+
+TEST_CASE("LinearProducts: all three products, narrow and wide, f32 and bf16, against the reference", "[unit]") {
+  const size_t shapes[][3] = {{1, 400, 30}, {16, 16, 16}, {17, 40, 17}, {300, 17, 3},  {531, 40, 65},
+                              {64, 1, 400}, {15, 64, 64}, {3, 3, 1},    {257, 129, 33}};
+  for (const auto& [rows, inputs, units] : shapes) {
+    CheckProducts(rows, inputs, units, Precision::kF32);
+    CheckProducts(rows, inputs, units, Precision::kBf16);
+  }
+  CheckProducts(65536, 17, 16, Precision::kF32);
+  CheckProducts(65536, 17, 16, Precision::kBf16);
+}
+
+TEST_CASE("LinearProducts: the bits depend neither on earlier batches nor on the thread", "[unit]") {
+  constexpr size_t kInputs = 70, kUnits = 50, kRows = 333;
+  for (const Precision precision : {Precision::kF32, Precision::kBf16}) {
+    const Floats x = RandomFloats(1000 * kInputs, 1), w = RandomFloats(kInputs * kUnits, 2),
+                 dy = RandomFloats(1000 * kUnits, 3);
+    const auto run = [&](LinearProducts* products, size_t rows) {
+      Floats y(rows * kUnits), dw(w.size()), dx(rows * kInputs);
+      products->Forward(View(x, rows, kInputs), w.data(), nullptr, true, View(&y, rows, kUnits));
+      products->Backward(View(x, rows, kInputs), w.data(), View(dy, rows, kUnits), dw.data(), false,
+                         View(&dx, rows, kInputs));
+      y.insert(y.end(), dw.begin(), dw.end());
+      y.insert(y.end(), dx.begin(), dx.end());
+      return y;
+    };
+    LinearProducts fresh(kInputs, kUnits, precision), used(kInputs, kUnits, precision);
+    const Floats expected = run(&fresh, kRows);
+    Floats other;
+    std::thread([&] {
+      for (size_t rows : {1000, 1, 64, 20}) run(&used, rows);
+      other = run(&used, kRows);
+    }).join();
+    CHECK(std::memcmp(expected.data(), other.data(), expected.size() * sizeof(float)) == 0);
+  }
+}
+
+// Runs `check` with every instruction set that was compiled in and that this machine has.
+template <typename Check>
+void AtEveryTarget(Check check) {
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    INFO(hwy::TargetName(target));
+    check();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+}
+
+TEST_CASE("Elementwise: the same bits with every instruction set, whole registers and rests", "[unit]") {
+  for (size_t n : {0, 1, 3, 15, 16, 17, 40, 161}) {
+    const Floats a = RandomFloats(4 * n, 1), b = RandomFloats(4 * n, 2);
+    Floats sum(4 * n), product(4 * n), rectified(4 * n), passed(4 * n), columns(n, 0.0f);
+    for (size_t i = 0; i < 4 * n; ++i) {
+      sum[i] = b[i] + a[i];
+      product[i] = a[i] * b[i];
+      rectified[i] = a[i] < 0 ? 0 : a[i];
+      passed[i] = a[i] > 0 ? b[i] : 0;
+      columns[i % n] += passed[i];
+    }
+    AtEveryTarget([&] {
+      Floats to = b, out(4 * n, NAN), gradient = b, sums(n, NAN);
+      CopyOrAdd(a.data(), 4 * n, true, to.data());
+      CHECK(to == sum);
+      Multiply(a.data(), b.data(), 4 * n, false, out.data());
+      CHECK(out == product);
+      to = sum;
+      Multiply(a.data(), b.data(), 4 * n, true, to.data());
+      for (size_t i = 0; i < 4 * n; ++i) REQUIRE(to[i] == sum[i] + product[i]);
+      Relu(a.data(), 4 * n, out.data());
+      CHECK(out == rectified);
+      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), sums.data());
+      CHECK(gradient == passed);
+      CHECK(sums == columns);
+      gradient = b;
+      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), nullptr);
+      CHECK(gradient == passed);
+    });
+  }
+}
+
+TEST_CASE("Rounding to bf16: to nearest, ties to even, infinities and NaN, with every instruction set", "[unit]") {
+  const Floats values = {0.0f,     -0.0f,     1.0f,        0x1.01p0f,   0x1.03p0f, 0x1.010002p0f, -0x1.01p0f,
+                         INFINITY, -INFINITY, 0x1.fep127f, 0x1.ffp127f, 0x1p-133f, 3.14159265f,   65504.0f};
+  const Floats rounded = {0.0f,     -0.0f,     1.0f,        1.0f,     0x1.04p0f, 0x1.02p0f, -1.0f,
+                          INFINITY, -INFINITY, 0x1.fep127f, INFINITY, 0x1p-133f, 3.140625f, 65536.0f};
+  AtEveryTarget([&] {
+    for (size_t begin = 0; begin < values.size(); ++begin) {
+      const size_t n = values.size() - begin;
+      Floats floats(n);
+      std::vector<uint16_t> halves(n);
+      RoundToBf16(values.data() + begin, n, floats.data());
+      ToBf16(values.data() + begin, n, halves.data());
+      for (size_t i = 0; i < n; ++i) {
+        INFO(values[begin + i]);
+        CHECK(floats[i] == rounded[begin + i]);
+        CHECK(std::signbit(floats[i]) == std::signbit(rounded[begin + i]));
+        uint32_t bits;
+        std::memcpy(&bits, &floats[i], sizeof(bits));
+        CHECK(halves[i] == bits >> 16);
+      }
+    }
+    uint32_t bits = 0x7f800001;  // the NaN that carelessly rounded is an infinity
+    float nan, out;
+    std::memcpy(&nan, &bits, sizeof(nan));
+    RoundToBf16(&nan, 1, &out);
+    CHECK(std::isnan(out));
+  });
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ class LayerGraph : public ModelGraph {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       workspace->layers[n].inputs.resize(nodes_[n].inputs.size());
       workspace->layers[n].input_gradients.resize(nodes_[n].inputs.size());
+      workspace->layers[n].state = nodes_[n].layer->NewState();
     }
     return workspace;
   }
@@ -117,6 +118,7 @@ class LayerGraph : public ModelGraph {
       io.group_of_table = group_of_table_;
       io.training = training;
       io.output = {own.output.Reserve(rows * width), rows, width, Device::kCpu};
+      io.state = own.state.get();
       io.scratch = own.scratch.Reserve(rows * node.layer->scratch_per_row());
       if (training) io.output_gradient = {own.gradient.Reserve(rows * width), rows, width, Device::kCpu};
       for (size_t i = 0; i < node.inputs.size(); ++i) PrepareInput(args, training, node, i, memory, &own);
@@ -170,7 +172,7 @@ class LayerGraph : public ModelGraph {
 // Turns a list of layers into nodes. Used once per graph.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(const FeatureSchema& schema) : spec_(schema) {}
+  GraphBuilder(const FeatureSchema& schema, cpu::Precision precision) : spec_(schema), precision_(precision) {}
 
   absl::Status Add(const Layer& proto) {
     if (proto.name().empty() || proto.name() == kDenseName) {
@@ -179,7 +181,7 @@ class GraphBuilder {
     }
     Node node;
     SHOAL_RETURN_IF_ERROR(FindInputs(proto, &node.inputs));
-    LayerBuild build{proto, static_cast<uint32_t>(nodes_.size()), {}, &spec_};
+    LayerBuild build{proto, static_cast<uint32_t>(nodes_.size()), {}, &spec_, precision_};
     for (int input : node.inputs) build.input_widths.push_back(WidthOf(input));
     SHOAL_ASSIGN_OR_RETURN(node.layer, MakeLayer(build));
     if (!by_name_.emplace(proto.name(), static_cast<int>(nodes_.size())).second) {
@@ -204,6 +206,7 @@ class GraphBuilder {
     for (size_t n = 0; n + 1 < nodes_.size(); ++n) {
       if (!used_[n]) return LayerError(layers[n], "no later layer uses its output");
     }
+    FuseRectifiers(layers);
     // Backward visits nodes from last to first: the first to reach an input overwrites its gradient, others add.
     std::vector<bool> written(nodes_.size(), false);
     for (size_t n = nodes_.size(); n-- > 0;) {
@@ -235,11 +238,37 @@ class GraphBuilder {
     return absl::OkStatus();
   }
 
+  // A layer whose output only a rectifier reads takes that over where it can; the rectifier leaves the graph.
+  void FuseRectifiers(const std::vector<Layer>& layers) {
+    std::vector<int> readers(nodes_.size(), 0);
+    for (const Node& node : nodes_) {
+      for (int input : node.inputs) {
+        if (input != kDense) ++readers[input];
+      }
+    }
+    std::vector<int> moved(nodes_.size());  // where a node went, or the one that took it over
+    std::vector<Node> kept;
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      Node& node = nodes_[n];
+      const int before = node.inputs.empty() ? kDense : node.inputs[0];
+      const bool rectifier = layers[n].has_activation() && layers[n].activation().function() == Model::RELU;
+      for (int& input : node.inputs) input = input == kDense ? kDense : moved[input];
+      if (rectifier && before != kDense && readers[before] == 1 && kept[moved[before]].layer->FuseRelu()) {
+        moved[n] = moved[before];
+        continue;
+      }
+      moved[n] = static_cast<int>(kept.size());
+      kept.push_back(std::move(node));
+    }
+    nodes_ = std::move(kept);
+  }
+
   size_t WidthOf(int input) const {
     return input == kDense ? spec_.schema().dense_size() : nodes_[input].layer->width();
   }
 
   SpecBuilder spec_;
+  const cpu::Precision precision_;
   std::vector<Node> nodes_;
   std::vector<bool> used_;
   absl::flat_hash_map<std::string, int> by_name_;
@@ -252,7 +281,7 @@ absl::StatusOr<std::unique_ptr<ModelGraph>> ModelGraph::Create(const Job& job, c
   SHOAL_ASSIGN_OR_RETURN(const Model::Loss loss, ResolveLoss(job, schema));
   SHOAL_ASSIGN_OR_RETURN(const uint32_t outputs, ResolveOutputs(job, schema));
   SHOAL_ASSIGN_OR_RETURN(const std::vector<Layer> layers, ExpandPreset(job, schema));
-  GraphBuilder builder(schema);
+  GraphBuilder builder(schema, cpu::Precision::kF32);
   for (const Layer& layer : layers) SHOAL_RETURN_IF_ERROR(builder.Add(layer));
   SHOAL_RETURN_IF_ERROR(builder.Finish(layers, outputs));
   std::vector<Node> nodes = builder.TakeNodes();

@@ -42,6 +42,7 @@ class GraphWorkspace : public ModelWorkspace {
     FloatBuffer output, gradient, scratch;
     std::vector<ConstMatrix> inputs;
     std::vector<InputGradient> input_gradients;
+    std::unique_ptr<LayerState> state;
     LayerIo io;
   };
   DeviceContext device;

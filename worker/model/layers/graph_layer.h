@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/cpu/linear_products.h"
 #include "kernels/device.h"
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
@@ -47,12 +48,19 @@ struct LayerBuild {
   uint32_t index;                    // of the layer in the graph
   std::vector<size_t> input_widths;  // columns of each input
   SpecBuilder* spec;
+  cpu::Precision precision = cpu::Precision::kF32;
 };
 
 // Where the gradient of one input goes. `to.data` is nullptr when nobody needs it.
 struct InputGradient {
   Matrix to;
   bool accumulate = false;  // another consumer of the same input has written already
+};
+
+// What a layer keeps in a lane's workspace from step to step. Owned by one lane; not thread-safe.
+class LayerState {
+ public:
+  virtual ~LayerState() = default;
 };
 
 // What one pass hands to a layer. All memory belongs to the lane's workspace or the caller of the step.
@@ -63,9 +71,10 @@ struct LayerIo {
   bool training = false;
   absl::Span<const ConstMatrix> inputs;
   Matrix output;
-  float* scratch = nullptr;  // rows * scratch_per_row() floats, kept from Forward to Backward
+  float* scratch = nullptr;     // rows * scratch_per_row() floats, kept from Forward to Backward
+  LayerState* state = nullptr;  // of NewState
   // Backward only:
-  ConstMatrix output_gradient;
+  Matrix output_gradient;                           // nobody reads it after the layer, which may overwrite it
   absl::Span<const InputGradient> input_gradients;  // one per input
 
   const KeyGroup& GroupOfTable(size_t table) const { return step->groups[group_of_table[table]]; }
@@ -82,6 +91,12 @@ class GraphLayer {
   size_t width() const { return width_; }
   // Floats of scratch memory per row of the batch.
   size_t scratch_per_row() const { return scratch_per_row_; }
+
+  // What it keeps per lane; may be nullptr.
+  virtual std::unique_ptr<LayerState> NewState() const { return nullptr; }
+  // Asked once, when the layer's only consumer is a rectifier: true when this layer rectifies its output itself from
+  // now on, so that the graph leaves the other one out.
+  virtual bool FuseRelu() { return false; }
 
   // Writes io.output.
   virtual void Forward(const LayerIo& io) const = 0;

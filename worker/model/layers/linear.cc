@@ -4,48 +4,66 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/linear_products.h"
 #include "worker/model/layers/graph_layer.h"
 
 namespace shoal {
 namespace {
 
-using cpu::MatMul;
-using cpu::Transpose;
-
 constexpr size_t kNone = static_cast<size_t>(-1);
+
+// The weight as oneDNN's kernels want it.
+struct LinearState : LayerState {
+  LinearState(size_t inputs, size_t units, cpu::Precision precision) : products(inputs, units, precision) {}
+  cpu::LinearProducts products;
+};
 
 class Linear : public GraphLayer {
  public:
-  Linear(size_t inputs, size_t units, size_t weight, size_t bias)
-      : GraphLayer(units), inputs_(inputs), weight_(weight), bias_(bias) {}
+  Linear(size_t inputs, size_t units, size_t weight, size_t bias, cpu::Precision precision)
+      : GraphLayer(units), inputs_(inputs), weight_(weight), bias_(bias), precision_(precision) {}
+
+  std::unique_ptr<LayerState> NewState() const override {
+    return weight_ == kNone ? nullptr : std::make_unique<LinearState>(inputs_, width(), precision_);
+  }
+
+  bool FuseRelu() override {
+    relu_ = weight_ != kNone;
+    return relu_;
+  }
 
   void Forward(const LayerIo& io) const override {
-    if (bias_ == kNone) {
-      std::fill_n(io.output.data, inputs_ == 0 ? io.output.size() : 0, 0.0f);
-    } else {
-      const float* bias = io.step->tensors[bias_];
+    const float* const bias = bias_ == kNone ? nullptr : io.step->tensors[bias_];
+    if (weight_ != kNone) {
+      Products(io).Forward(io.inputs[0], io.step->tensors[weight_], bias, relu_, io.output);
+    } else if (bias != nullptr) {
       for (size_t r = 0; r < io.output.rows; ++r) std::copy_n(bias, width(), io.output.row(r));
+    } else {
+      std::fill_n(io.output.data, io.output.size(), 0.0f);
     }
-    if (weight_ != kNone) MatMul(io.inputs[0], Transpose::kNo, Weight(io), Transpose::kNo, bias_ != kNone, io.output);
   }
 
   void Backward(const LayerIo& io) const override {
-    if (bias_ != kNone) cpu::SumRows(io.output_gradient, io.step->tensor_gradients[bias_]);
+    float* const bias_gradient = bias_ == kNone ? nullptr : io.step->tensor_gradients[bias_];
+    if (relu_) {
+      cpu::ReluGradient(io.output, io.output_gradient, bias_gradient);
+    } else if (bias_gradient != nullptr) {
+      cpu::SumRows(io.output_gradient, bias_gradient);
+    }
     if (weight_ == kNone) return;
-    const Matrix weight_gradient = {io.step->tensor_gradients[weight_], inputs_, width(), Device::kCpu};
-    MatMul(io.inputs[0], Transpose::kYes, io.output_gradient, Transpose::kNo, false, weight_gradient);
     const InputGradient& input = io.input_gradients[0];
-    if (input.to.data == nullptr) return;
-    MatMul(io.output_gradient, Transpose::kNo, Weight(io), Transpose::kYes, input.accumulate, input.to);
+    Products(io).Backward(io.inputs[0], io.step->tensors[weight_], io.output_gradient,
+                          io.step->tensor_gradients[weight_], input.accumulate, input.to);
   }
 
  private:
-  ConstMatrix Weight(const LayerIo& io) const { return {io.step->tensors[weight_], inputs_, width(), Device::kCpu}; }
+  static cpu::LinearProducts& Products(const LayerIo& io) { return static_cast<LinearState*>(io.state)->products; }
 
   const size_t inputs_;
   const size_t weight_;  // tensor, or kNone
   const size_t bias_;
+  const cpu::Precision precision_;
+  bool relu_ = false;
 };
 
 }  // namespace
@@ -68,7 +86,7 @@ LayerOr MakeLinear(const LayerBuild& build) {
                                    config.zero_init() ? TensorSpec::ZERO : TensorSpec::GLOROT_UNIFORM);
   }
   if (config.bias()) bias = build.spec->AddTensor(name + "/bias", {units}, TensorSpec::ZERO);
-  return std::make_unique<Linear>(inputs, units, weight, bias);
+  return std::make_unique<Linear>(inputs, units, weight, bias, build.precision);
 }
 
 }  // namespace shoal
