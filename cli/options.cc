@@ -63,6 +63,21 @@ absl::StatusOr<std::unique_ptr<SchedulerClient>> SchedulerOption::Connect() cons
   return ConnectScheduler(address, connect_timeout);
 }
 
+void AddSpot(CLI::App* verb, SpotOptions* options) {
+  const auto parse = [options](const std::string& name) {
+    const absl::StatusOr<SpotProvider> provider = ParseSpotProvider(name);
+    if (!provider.ok()) throw CLI::ValidationError("--spot-notices", std::string(provider.status().message()));
+    options->provider = *provider;
+  };
+  verb->add_option_function<std::string>("--spot-notices", parse,
+                                         "Cloud whose metadata service tells when this machine is taken away: aws, "
+                                         "gcp, azure or off; the process drains in the time that is left")
+      ->type_name("CLOUD")
+      ->default_str("off");
+  verb->add_option("--spot-url", options->url, "Where that service is; default: where the cloud has it")
+      ->type_name("http://HOST[:PORT]");
+}
+
 void AddListen(CLI::App* verb, ListenOptions* options) {
   verb->add_option("--listen", options->address, "Address to listen on; port 0 takes a free one")
       ->type_name("HOST:PORT")

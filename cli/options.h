@@ -48,6 +48,9 @@ struct SchedulerOption {
   absl::StatusOr<std::unique_ptr<SchedulerClient>> Connect() const;
 };
 
+// --spot-notices, --spot-url. The names are checked by the parser.
+void AddSpot(CLI::App* verb, SpotOptions* options);
+
 // --listen, --insecure.
 void AddListen(CLI::App* verb, ListenOptions* options);
 

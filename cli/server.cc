@@ -33,7 +33,9 @@ void AddServer(CLI::App* root, Action* action) {
                    "Address by which workers reach this server; default: the one it listens on")
       ->type_name("HOST[:PORT]");
   verb->add_option("--name", options->daemon.name, "Unique in the cluster; default: from machine and process");
-  AddDuration(verb, "--grace-period", &options->daemon.grace_period, "Longest time to leave after SIGTERM");
+  AddDuration(verb, "--grace-period", &options->daemon.grace_period,
+              "Longest time to hand partitions over after SIGTERM, SIGINT, SIGUSR1 or SIGUSR2; 0s: leave at once");
+  AddSpot(verb, &options->daemon.spot);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }
 

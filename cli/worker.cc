@@ -32,7 +32,8 @@ void AddWorker(CLI::App* root, Action* action) {
       ->capture_default_str();
   verb->add_option("--name", options->daemon.name, "Unique in the cluster; default: from machine and process");
   AddDuration(verb, "--grace-period", &options->daemon.grace_period,
-              "Longest time to finish batches and hand back work after SIGTERM or SIGINT");
+              "Longest time to finish batches and hand back work after SIGTERM, SIGINT, SIGUSR1 or SIGUSR2");
+  AddSpot(verb, &options->daemon.spot);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }
 

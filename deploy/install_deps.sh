@@ -10,10 +10,10 @@ packages=(
   bazel-bootstrap g++ pkg-config
   libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev
   libdnnl-dev libhwy-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev nlohmann-json3-dev
-  libsqlite3-dev zlib1g-dev libzstd-dev libxxhash-dev
+  libsqlite3-dev zlib1g-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev
 )
 if [[ "${1:-}" == "--tests" ]]; then
-  packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist)
+  packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist gdb faketime)
 elif [[ "${1:-}" == "--bench" ]]; then
   packages+=(libbenchmark-dev python3)
 fi

@@ -3,10 +3,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/status_macros.h"
 #include "proto/rpc/address.h"
@@ -24,6 +27,12 @@ namespace {
 
 // How often a daemon looks whether the scheduler has ended it.
 constexpr absl::Duration kPoll = absl::Milliseconds(200);
+
+// A machine that is announced to go is left so much earlier.
+constexpr absl::Duration kSpotMargin = absl::Seconds(1);
+
+constexpr absl::Duration kAskTimeout = absl::Seconds(5);
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 
 // Calls in flight at a scheduler's end are parked ones, which can be asked again elsewhere.
 constexpr absl::Duration kSchedulerGrace = absl::Milliseconds(100);
@@ -56,20 +65,63 @@ absl::StatusOr<std::string> AdvertisedAddress(const ListenOptions& options, cons
   return FormatAddress(address);
 }
 
-// Until a stop signal (true) or until the scheduler has ended the process (false, *reason).
+// Why a daemon ends, and how long it may take.
+struct End {
+  bool told = false;    // by a signal or a spot notice; else the scheduler has ended the process
+  absl::Status reason;  // of the scheduler: OK when the process is to go in peace
+  std::string why;
+  absl::Duration grace;
+};
+
 template <typename Agent>
-bool WaitForEnd(const Agent& agent, StopSignals* stop, absl::Status* reason) {
-  while (!stop->WaitFor(kPoll)) {
-    if (agent.Ended(reason)) return false;
+End WaitForEnd(const Agent& agent, absl::Duration grace_period, const SpotNotices& spot, StopSignals* stop) {
+  End end;
+  end.grace = grace_period;
+  for (;;) {
+    if (stop->WaitFor(kPoll)) {
+      end.told = true;
+      end.why = "stop signal";
+      break;
+    }
+    if (const absl::optional<SpotNotice> notice = spot.notice()) {
+      end.told = true;
+      end.why = "spot notice: " + notice->what;
+      end.grace = std::max(notice->left - kSpotMargin, absl::ZeroDuration());
+      break;
+    }
+    if (agent.Ended(&end.reason)) {
+      end.why = "the scheduler tells it to go";
+      break;
+    }
   }
-  return true;
+  if (end.told || end.reason.ok()) {
+    spdlog::info("{}: {}; leaving within {}", agent.name(), end.why, absl::FormatDuration(end.grace));
+  }
+  return end;
 }
 
-void LogEnd(const std::string& name, bool stopped, const absl::Status& reason) {
-  if (stopped) {
-    spdlog::info("{}: stop signal, leaving the cluster", name);
-  } else if (reason.ok()) {
-    spdlog::info("{}: the scheduler shuts the cluster down", name);
+// Asks for a new place for the server's partitions and waits until the scheduler says that they have one.
+void HandOver(const ServerAgent& agent, const End& end, SchedulerClient* scheduler) {
+  if (end.grace <= absl::ZeroDuration()) return;
+  const Clock& clock = Clock::Steady();
+  const absl::Duration limit = clock.Now() + end.grace;
+  DrainRequest request;
+  request.set_name(agent.name());
+  request.set_grace_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(end.grace)));
+  request.set_reason(end.why);
+  const absl::Status asked = scheduler->Drain(request, std::min(end.grace, kAskTimeout)).status();
+  if (!asked.ok()) {
+    spdlog::warn("{}: its partitions cannot be handed over: {}", agent.name(), asked.ToString());
+    return;
+  }
+  absl::Status reason;
+  while (!agent.Ended(&reason)) {
+    const absl::Duration left = limit - clock.Now();
+    if (left <= absl::ZeroDuration()) {
+      spdlog::warn("{}: partitions are still here after {}", agent.name(), absl::FormatDuration(end.grace));
+      return;
+    }
+    absl::SleepFor(std::min(left, kPoll));
   }
 }
 
@@ -116,18 +168,18 @@ absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* st
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ServerAgent> agent,
                          ServerAgent::Start(agent_options, options.connect_timeout));
   PrintReady("listening on " + grpc->address());
-  absl::Status reason;
-  const bool stopped = WaitForEnd(*agent, stop, &reason);
-  LogEnd(agent->name(), stopped, reason);
-  if (stopped) {
-    const absl::Status left = agent->Leave(options.grace_period);
+  const SpotNotices spot(options.spot);
+  const End end = WaitForEnd(*agent, options.grace_period, spot, stop);
+  if (end.told) HandOver(*agent, end, scheduler.get());
+  if (end.told || end.reason.ok()) {
+    const absl::Status left = agent->Leave(kLeaveTimeout);
     if (!left.ok()) spdlog::warn("{}: could not tell the scheduler: {}", agent->name(), left.ToString());
   }
   // Calls that the agent's threads are waiting in would otherwise hold up its end.
   scheduler->Abort();
   agent.reset();
   grpc->Shutdown(absl::Milliseconds(200));
-  return reason;
+  return end.reason;
 }
 
 absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* stop) {
@@ -137,23 +189,23 @@ absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* st
   worker.name = MakeName(options.name, "worker");
   worker.threads = options.threads;
   worker.scheduler = scheduler.get();
-  worker.connect = [](const ServerAddress& server) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
-    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcParameterClient> client, GrpcParameterClient::Create(server.address()));
-    return std::unique_ptr<ParameterClient>(std::move(client));
+  worker.before_batch = options.before_batch;
+  worker.connect = [&options](const ServerAddress& server) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
+    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ParameterClient> client, GrpcParameterClient::Create(server.address()));
+    return options.wrap ? options.wrap(server, std::move(client)) : std::move(client);
   };
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<WorkerAgent> agent, WorkerAgent::Start(worker, options.connect_timeout));
   PrintReady(absl::StrCat("worker ", agent->name(), " joined ", options.scheduler));
-  absl::Status reason;
-  const bool stopped = WaitForEnd(*agent, stop, &reason);
-  LogEnd(agent->name(), stopped, reason);
-  if (stopped || reason.ok()) {
-    const absl::Status drained = agent->Drain(options.grace_period);
+  const SpotNotices spot(options.spot);
+  const End end = WaitForEnd(*agent, options.grace_period, spot, stop);
+  if (end.told || end.reason.ok()) {
+    const absl::Status drained = agent->Drain(end.grace);
     // The cluster is told by silence then; no example is lost by it.
     if (!drained.ok()) spdlog::warn("{}: not drained: {}", agent->name(), drained.ToString());
   }
   scheduler->Abort();
   agent.reset();
-  return reason;
+  return end.reason;
 }
 
 }  // namespace shoal

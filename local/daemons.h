@@ -2,11 +2,16 @@
 #ifndef SHOAL_LOCAL_DAEMONS_H_
 #define SHOAL_LOCAL_DAEMONS_H_
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "local/spot_notices.h"
 #include "local/stop_signals.h"
+#include "proto/scheduler.pb.h"
+#include "worker/client/parameter_client.h"
 
 namespace shoal {
 
@@ -31,7 +36,8 @@ struct ServerDaemonOptions {
   std::string name;  // empty: made from machine and process
   std::string scheduler;
   absl::Duration connect_timeout = absl::Seconds(10);
-  absl::Duration grace_period = absl::Seconds(10);
+  absl::Duration grace_period = absl::Seconds(30);  // zero: leaves at once, partitions and all
+  SpotOptions spot;
 };
 
 struct WorkerDaemonOptions {
@@ -39,12 +45,17 @@ struct WorkerDaemonOptions {
   uint32_t threads = 1;  // lanes
   std::string scheduler;
   absl::Duration connect_timeout = absl::Seconds(10);
-  absl::Duration grace_period = absl::Seconds(10);
+  absl::Duration grace_period = absl::Seconds(30);
+  SpotOptions spot;
+  // Tests: wraps each connection to a server (faults), and WorkerOptions::before_batch.
+  std::function<std::unique_ptr<ParameterClient>(const ServerAddress&, std::unique_ptr<ParameterClient>)> wrap;
+  std::function<void(uint32_t thread, uint64_t batches_finished)> before_batch;
 };
 
 // Each runs its daemon and prints one line on stdout when it is ready: "listening on HOST:PORT", or
-// "worker NAME joined HOST:PORT". Returns OK after a stop signal (worker: drained; server: left the cluster) or when
-// the scheduler shuts the cluster down; else why the daemon could not start or go on (fenced, for instance).
+// "worker NAME joined HOST:PORT". Returns OK after a stop signal or a spot notice (worker: its lanes finished their
+// batch and gave back the rest; server: its partitions are elsewhere, or the time for that is over) or when the
+// scheduler tells it to go; else why the daemon could not start or go on (fenced, for instance).
 absl::Status RunSchedulerDaemon(const SchedulerDaemonOptions& options, StopSignals* stop);
 absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* stop);
 absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* stop);

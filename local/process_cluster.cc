@@ -173,7 +173,11 @@ absl::StatusOr<std::unique_ptr<ProcessCluster>> ProcessCluster::Start(const Proc
   for (int i = 0; i < options.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
     SHOAL_RETURN_IF_ERROR(
-        cluster->Spawn(name, arguments("server", {"--scheduler", cluster->scheduler_, "--name", name})).status());
+        cluster
+            ->Spawn(name, arguments("server", {"--scheduler", cluster->scheduler_, "--name", name,
+                                               // It goes with all others: nobody could take its partitions.
+                                               "--grace-period", "0s"}))
+            .status());
   }
   for (int i = 0; i < options.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);

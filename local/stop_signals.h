@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as something that can be waited for.
+// SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 as something that can be waited for.
 #ifndef SHOAL_LOCAL_STOP_SIGNALS_H_
 #define SHOAL_LOCAL_STOP_SIGNALS_H_
 
@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// From construction on the first SIGINT or SIGTERM sets stopped(); a second one ends the process at once with status 1.
+// From construction on the first of these signals sets stopped(); a second one ends the process at once with status 1.
 // Make it before any other thread, so that all threads leave the signals to it. Thread-safe; one per process.
 class StopSignals {
  public:

@@ -23,6 +23,7 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
+constexpr absl::Duration kDrainTimeout = absl::Milliseconds(500);
 constexpr absl::Duration kContextWait = absl::Milliseconds(200);
 // Between questions to a scheduler that cannot be reached: a worker that is told to stop does so within it.
 constexpr absl::Duration kLongestNap = absl::Milliseconds(300);
@@ -70,6 +71,12 @@ class WorkerAgent::Impl : public LaneHost {
   absl::Status Drain(absl::Duration grace) {
     StopLanes();
     const absl::Duration end = options_.clock->Now() + grace;
+    // Answers the questions for work that are parked; without a scheduler they end by themselves.
+    DrainRequest request;
+    request.set_name(options_.name);
+    request.set_grace_ms(static_cast<uint32_t>(std::min(absl::ToInt64Milliseconds(grace), int64_t{1} << 30)));
+    request.set_reason("the worker stops");
+    (void)options_.scheduler->Drain(request, std::min(grace, kDrainTimeout)).status();
     bool drained = false;
     {
       MutexLock lock(&mu_);
