@@ -49,11 +49,10 @@ Json StalenessJson(const WorkerJobReport& counters) {
 }
 
 Json CountersJson(const WorkerJobReport& counters) {
-  return {{"batches", counters.batches()},        {"duplicate", counters.duplicate()},
-          {"fenced", counters.fenced()},          {"stale_map", counters.stale_map()},
-          {"misaligned", counters.misaligned()},  {"out_of_order", counters.out_of_order()},
-          {"retries", counters.retries()},        {"refused_rows", counters.refused_rows()},
-          {"bad_records", counters.bad_records()}};
+  return {{"batches", counters.batches()},       {"duplicate", counters.duplicate()},
+          {"fenced", counters.fenced()},         {"stale_map", counters.stale_map()},
+          {"misaligned", counters.misaligned()}, {"out_of_order", counters.out_of_order()},
+          {"retries", counters.retries()},       {"bad_records", counters.bad_records()}};
 }
 
 uint64_t ExamplesOfAll(const JobStatus& status) {
@@ -95,6 +94,22 @@ Json ServersJson(const JobStatus& status) {
   return json;
 }
 
+Json SlotsJson(const JobStatus& status) {
+  Json json = Json::array();
+  for (const SlotReport& slot : status.slots()) {
+    json.push_back({{"table", slot.table()},
+                    {"slot", slot.slot()},
+                    {"rows", slot.rows()},
+                    {"keys", slot.keys()},
+                    {"bytes", slot.bytes()},
+                    {"guard_refused", slot.guard_refused()},
+                    {"not_admitted", slot.not_admitted()},
+                    {"memory_refused", slot.memory_refused()},
+                    {"expired", slot.expired()}});
+  }
+  return json;
+}
+
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
 void AppendHistogramText(const char* name, const HistogramProto& histogram, std::string* text) {
@@ -130,12 +145,28 @@ void AppendShares(const JobStatus& status, std::string* text) {
   }
 }
 
+void AppendSlots(const JobStatus& status, std::string* text) {
+  if (status.slots().empty()) return;
+  size_t table = 5, slot = 4;
+  for (const SlotReport& report : status.slots()) {
+    table = std::max(table, report.table().size());
+    slot = std::max(slot, report.slot().size());
+  }
+  absl::StrAppendFormat(text, "  %-*s  %-*s %11s %9s %11s %11s %9s %9s\n", table, "TABLE", slot, "SLOT", "ROWS", "MIB",
+                        "GUARD", "NOT ADMITTED", "MEMORY", "EXPIRED");
+  for (const SlotReport& report : status.slots()) {
+    absl::StrAppendFormat(text, "  %-*s  %-*s %11d %9.1f %11d %12d %9d %9d\n", table, report.table(), slot,
+                          report.slot(), report.rows(), static_cast<double>(report.bytes()) / (1 << 20),
+                          report.guard_refused(), report.not_admitted(), report.memory_refused(), report.expired());
+  }
+}
+
 void AppendCounters(const WorkerJobReport& counters, std::string* text) {
   const std::pair<const char*, uint64_t> unusual[] = {
       {"duplicate", counters.duplicate()},       {"fenced", counters.fenced()},
       {"stale map", counters.stale_map()},       {"misaligned", counters.misaligned()},
       {"out of order", counters.out_of_order()}, {"retries", counters.retries()},
-      {"refused rows", counters.refused_rows()}, {"bad records", counters.bad_records()}};
+      {"bad records", counters.bad_records()}};
   std::string line;
   for (const auto& [name, count] : unusual) {
     if (count > 0) absl::StrAppend(&line, " ", name, " ", count);
@@ -227,6 +258,7 @@ nlohmann::ordered_json JobJson(const JobStatus& status) {
   for (const std::string& sample : status.counters().bad_record_samples()) json["bad_record_samples"].push_back(sample);
   json["workers"] = WorkersJson(status);
   json["servers"] = ServersJson(status);
+  json["slots"] = SlotsJson(status);
   json["digest"] = Json::object();
   for (const TableDigest& digest : status.digests()) json["digest"][digest.table()] = Hex(digest.sum());
   return json;
@@ -245,6 +277,7 @@ std::string JobText(const JobStatus& status) {
   AppendHistogramText("applies", status.counters().apply_staleness(), &text);
   AppendCounters(status.counters(), &text);
   AppendShares(status, &text);
+  AppendSlots(status, &text);
   if (!status.checkpoint().empty()) absl::StrAppend(&text, "  checkpoint  ", status.checkpoint(), "\n");
   return text;
 }

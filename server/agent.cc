@@ -133,6 +133,7 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
     case Task::REPORT_DONE: {
       SHOAL_ASSIGN_OR_RETURN(std::vector<PartitionDone> done, server_.ReportDone(task.job()));
       for (PartitionDone& partition : done) *result->add_done() = std::move(partition);
+      *result->mutable_report() = server_.Report(task.job());
       return absl::OkStatus();
     }
     case Task::WRITE_PART: {
@@ -153,6 +154,7 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
     case Task::DIGEST: {
       SHOAL_ASSIGN_OR_RETURN(std::vector<TableDigest> digests, server_.Digest(task.job()));
       for (TableDigest& digest : digests) *result->add_digests() = std::move(digest);
+      *result->mutable_report() = server_.Report(task.job());
       return absl::OkStatus();
     }
     case Task::DROP_JOB:

@@ -32,6 +32,8 @@ JobConfig Config() {
   config.mutable_job()->mutable_admission()->set_min_count(2);
   config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.5f);
   config.mutable_plan()->mutable_model()->mutable_tensors(0)->set_init(TensorSpec::GLOROT_UNIFORM);
+  config.mutable_plan()->mutable_schema()->add_slots("even");
+  config.mutable_plan()->mutable_schema()->add_slots("odd");
   return config;
 }
 
@@ -40,10 +42,28 @@ TestBatch Batch(uint64_t number) {
   batch.begin = number * 10;
   batch.end = number * 10 + 10;
   for (uint64_t key = number; key < number + 30; ++key) {
+    batch.slots[key * 0x9e3779b97f4a7c15ULL] = static_cast<uint16_t>(key % 2);
     batch.rows[key * 0x9e3779b97f4a7c15ULL] = {static_cast<float>(key), -1.0f / static_cast<float>(key + 1)};
   }
   batch.dense = 0.5f + static_cast<float>(number);
   return batch;
+}
+
+// Rows, keys and bytes by slot over the servers.
+std::map<uint32_t, std::vector<uint64_t>> Slots(TestCluster* cluster) {
+  std::map<uint32_t, std::vector<uint64_t>> out;
+  for (int s = 0; s < cluster->servers(); ++s) {
+    const ServerJobReport report = cluster->server(s).Report(1);
+    for (const SlotReport& slot : report.slots()) {
+      CHECK(slot.table_index() == 0);
+      std::vector<uint64_t>& sums = out[slot.slot_index()];
+      sums.resize(3);
+      sums[0] += slot.rows();
+      sums[1] += slot.keys();
+      sums[2] += slot.bytes();
+    }
+  }
+  return out;
 }
 
 std::string ReadFile(const std::string& path) {
@@ -65,6 +85,10 @@ TEST_CASE("Checkpoint: 2 servers, then 1, then 3: same digest, and training goes
   TestCluster one(Config(), 1, *first, 2);
   REQUIRE(one.prepared().ok());
   CHECK(one.Digest() == two.Digest());
+  // Keys 0 to 32, of which 1 to 31 were pushed twice; a row is dim 2 and 5 floats of state, an index cell 16 bytes.
+  using SlotSums = std::map<uint32_t, std::vector<uint64_t>>;
+  CHECK(Slots(&two) == SlotSums{{0, {15, 17, 15 * 28 + 17 * 16}}, {1, {16, 16, 16 * 28 + 16 * 16}}});
+  CHECK(Slots(&one) == Slots(&two));
   CHECK(one.Open(1, 1, 0).watermarks == std::vector<uint64_t>{40});
   const absl::StatusOr<std::string> second = one.Save(dir, "b", 2);
   REQUIRE(second.ok());
@@ -86,6 +110,7 @@ TEST_CASE("Checkpoint: 2 servers, then 1, then 3: same digest, and training goes
   uint64_t rows = 0, blocks = 0;
   CHECK(VisitRows(*second, [&](const CheckpointRow& row) {
           (row.dense ? blocks : rows) += 1;
+          CHECK((row.dense || row.slot == "even" || row.slot == "odd"));
           CHECK(row.weights.size() == (row.dense ? 12 : 2));
           CHECK(row.state.size() == (row.dense ? 12 : 5));
         }).ok());
@@ -109,6 +134,10 @@ TEST_CASE("Checkpoint: what does not fit the job is named", "[server][unit]") {
   refused("dim 2", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tables(0)->set_dim(3); });
   refused("has t", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tables(0)->set_name("u"); });
   refused("has w", [](JobConfig* c) { c->mutable_plan()->mutable_model()->mutable_tensors(0)->set_name("v"); });
+  refused("slot 1: the checkpoint has odd",
+          [](JobConfig* c) { c->mutable_plan()->mutable_schema()->set_slots(1, "strange"); });
+  refused("slots: the checkpoint has 2, the job 3",
+          [](JobConfig* c) { c->mutable_plan()->mutable_schema()->add_slots("more"); });
   refused("partitions: the checkpoint has 8", [](JobConfig* c) { c->mutable_job()->set_partitions(4); });
   refused("5 floats of optimizer state", [](JobConfig* c) {
     c->mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_sgd()->set_learning_rate(1);

@@ -137,6 +137,7 @@ TEST_CASE("Requests: what does not fit is refused by name, nothing is applied", 
     CHECK(status.message().find(field) != absl::string_view::npos);
   };
   const std::vector<uint32_t> beyond = {8}, twice = {3, 3};
+  const std::vector<uint16_t> two_slots = {0, 0}, far_slot = {9};
   refused("partitions[0]: 8", [&](PushRequest* r) { r->partitions = beyond; });
   refused("partitions[1]: 3", [&](PushRequest* r) { r->partitions = twice; });
   refused("groups[0].counts: sum 2", [&](PushRequest* r) { r->groups[0].counts = two; });
@@ -149,6 +150,9 @@ TEST_CASE("Requests: what does not fit is refused by name, nothing is applied", 
   refused("end: 0", [&](PushRequest* r) { r->begin = 1, r->end = 0; });
   refused("examples: 2", [&](PushRequest* r) { r->examples = 2; });
   refused("header.lane: 0", [&](PushRequest* r) { r->header.lane = 0; });
+  refused("groups[0].slots: 1, must be below 1", [&](PushRequest* r) { r->groups[0].slot = 1; });
+  refused("groups[0].slots: 2 entries", [&](PushRequest* r) { r->groups[0].slots = two_slots; });
+  refused("groups[0].slots: 9, must be below 1", [&](PushRequest* r) { r->groups[0].slots = far_slot; });
   refused("groups[0].occurrences: 2", [&](PushRequest* r) { r->groups[0].occurrences = twice; });
   CHECK(cluster.server(0).Report(1).rows() == 0);
   PushReply reply;
@@ -222,7 +226,9 @@ TEST_CASE("Guard, admission, soft and hard memory limits", "[server][unit]") {
     const float inf = std::numeric_limits<float>::infinity();
     TestBatch batch = Batch(0, 2, {{1, {1, std::nanf("")}}, {2, {inf, 0}}, {3, {22, 0}}, {4, {20, -20}}});
     batch.dense = 100;  // the block's mean gradient is 50
-    CHECK(cluster.PushTo(0, batch).refused_rows == 4);
+    const PushReply reply = cluster.PushTo(0, batch);
+    CHECK(reply.guard_refused == 4);
+    CHECK((reply.not_admitted == 0 && reply.memory_refused == 0));
     CHECK(cluster.Read(1) == std::vector<float>{0, 0});
     CHECK(cluster.Read(4) == std::vector<float>{-10, 10});
     CHECK(cluster.server(0).Report(1).guard_refused() == 4);
@@ -234,19 +240,19 @@ TEST_CASE("Guard, admission, soft and hard memory limits", "[server][unit]") {
     TestCluster cluster(config, 1);
     TestBatch batch = Batch(0, 1, {{9, {-1, -1}}});
     batch.occurrences[9] = 2;
-    CHECK(cluster.PushTo(0, batch).refused_rows == 1);
+    CHECK(cluster.PushTo(0, batch).not_admitted == 1);
     batch.begin = 1, batch.end = 2;
-    CHECK(cluster.PushTo(0, batch).refused_rows == 1);
+    CHECK(cluster.PushTo(0, batch).not_admitted == 1);
     CHECK(cluster.Read(9) == std::vector<float>{0, 0});
     batch.begin = 2, batch.end = 3;
-    CHECK(cluster.PushTo(0, batch).refused_rows == 0);
+    CHECK(cluster.PushTo(0, batch).not_admitted == 0);
     CHECK(cluster.Read(9) == std::vector<float>{1, 1});
     CHECK(cluster.server(0).Report(1).not_admitted() == 2);
   }
   SECTION("above the soft limit no new rows, but old ones are still updated") {
     config.mutable_job()->mutable_memory()->set_soft_limit(1);
     TestCluster cluster(config, 1);
-    CHECK(cluster.PushTo(0, Batch(0, 1, {{1, {1, 1}}})).refused_rows == 1);
+    CHECK(cluster.PushTo(0, Batch(0, 1, {{1, {1, 1}}})).memory_refused == 1);
     CHECK(cluster.server(0).Report(1).memory_refused() == 1);
     CHECK(cluster.server(0).Report(1).warning().find("soft_limit") != std::string::npos);
   }

@@ -1,5 +1,7 @@
 #include "server/request_checks.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/store/key_hash.h"
@@ -133,6 +135,17 @@ absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> par
   return absl::OkStatus();
 }
 
+absl::Status CheckSlots(const JobSchema& schema, size_t index, const PushGroup& group) {
+  if (!group.slots.empty() && group.slots.size() != group.keys.size()) {
+    return Bad(absl::StrCat("groups[", index, "].slots: ", group.slots.size(),
+                            " entries, must be 0 or as many as keys, ", group.keys.size()));
+  }
+  uint32_t largest = group.slots.empty() ? group.slot : 0;
+  for (uint16_t slot : group.slots) largest = std::max<uint32_t>(largest, slot);
+  if (largest < schema.slot_count()) return absl::OkStatus();
+  return Bad(absl::StrCat("groups[", index, "].slots: ", largest, ", must be below ", schema.slot_count()));
+}
+
 absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
   SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
   SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
@@ -160,6 +173,7 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
       return Bad(absl::StrCat("groups[", g, "].occurrences: ", group.occurrences.size(),
                               " entries, must be 0 or as many as keys, ", group.keys.size()));
     }
+    SHOAL_RETURN_IF_ERROR(CheckSlots(schema, g, group));
     SHOAL_RETURN_IF_ERROR(CheckPlaces(schema, request.partitions, g, group.keys, group.counts));
   }
   uint64_t dense = 0;
@@ -195,6 +209,8 @@ const PartitionGradients& PushSlices::Next() {
       rows.keys = group.keys.subspan(offset, count);
       rows.sums = group.gradients[t] + offset * schema_.tables[rows.table].dim;
       if (!group.occurrences.empty()) rows.occurrences = group.occurrences.subspan(offset, count);
+      if (!group.slots.empty()) rows.slots = group.slots.subspan(offset, count);
+      rows.slot = group.slot;
       current_.rows.push_back(rows);
     }
   }

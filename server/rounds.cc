@@ -24,6 +24,8 @@ Contribution::Contribution(const JobSchema& schema, const PushRequest& request, 
       group.gradients.emplace_back(values, values + from.keys.size() * schema.tables[from.tables[t]].dim);
     }
     group.occurrences.assign(from.occurrences.begin(), from.occurrences.end());
+    group.slots.assign(from.slots.begin(), from.slots.end());
+    group.slot = from.slot;
     groups_.push_back(std::move(group));
   }
   uint64_t start = 0;
@@ -46,6 +48,8 @@ void Contribution::GradientsOf(uint32_t partition, std::vector<RowGradients>* ro
       out.keys = absl::MakeConstSpan(group.keys).subspan(begin, count);
       out.sums = group.gradients[t].data() + begin * schema_.tables[out.table].dim;
       if (!group.occurrences.empty()) out.occurrences = absl::MakeConstSpan(group.occurrences).subspan(begin, count);
+      if (!group.slots.empty()) out.slots = absl::MakeConstSpan(group.slots).subspan(begin, count);
+      out.slot = group.slot;
       rows->push_back(out);
     }
   }
@@ -95,6 +99,7 @@ void RoundFold::Add(const RowGradients& rows) {
       table.keys.push_back(rows.keys[i]);
       table.sums.insert(table.sums.end(), from, from + dim);
       table.occurrences.push_back(occurrences);
+      table.slots.push_back(rows.SlotOf(i));
       continue;
     }
     float* sum = table.sums.data() + it->second * dim;
@@ -109,6 +114,7 @@ const PartitionGradients& RoundFold::Fold(uint32_t partition, absl::Span<const C
     table.keys.clear();
     table.sums.clear();
     table.occurrences.clear();
+    table.slots.clear();
     table.at.clear();
   }
   bool any_dense = false;
@@ -129,7 +135,7 @@ const PartitionGradients& RoundFold::Fold(uint32_t partition, absl::Span<const C
   folded_.rows.clear();
   for (uint32_t t = 0; t < tables_.size(); ++t) {
     if (tables_[t].keys.empty()) continue;
-    folded_.rows.push_back({t, tables_[t].keys, tables_[t].sums.data(), tables_[t].occurrences});
+    folded_.rows.push_back({t, tables_[t].keys, tables_[t].sums.data(), tables_[t].occurrences, tables_[t].slots});
   }
   folded_.dense = any_dense ? dense_.data() : nullptr;
   return folded_;

@@ -31,6 +31,8 @@ class Contribution {
     std::vector<uint32_t> tables;
     std::vector<std::vector<float>> gradients;  // by table
     std::vector<uint32_t> occurrences;
+    std::vector<uint16_t> slots;
+    uint16_t slot = 0;
   };
   const JobSchema& schema_;
   const PushRange range_;
@@ -85,6 +87,7 @@ class RoundFold {
     std::vector<uint64_t> keys;
     std::vector<float> sums;
     std::vector<uint32_t> occurrences;
+    std::vector<uint16_t> slots;
     absl::flat_hash_map<uint64_t, size_t> at;  // key -> position
   };
   void Add(const RowGradients& rows);

@@ -9,12 +9,35 @@
 #include "server/request_checks.h"
 
 namespace shoal {
+namespace {
+
+// Adds the slot unless nothing of it was ever seen here.
+void FillSlotReport(const JobSchema& schema, uint32_t table, uint32_t slot, const SlotCounts& counts,
+                    ServerJobReport* report) {
+  const bool any =
+      counts.keys > 0 || (counts.guard_refused | counts.not_admitted | counts.memory_refused | counts.expired) != 0;
+  if (!any) return;
+  SlotReport* const out = report->add_slots();
+  out->set_table_index(table);
+  out->set_slot_index(slot);
+  const uint64_t rows = static_cast<uint64_t>(std::max<int64_t>(0, counts.rows));
+  const uint64_t keys = static_cast<uint64_t>(std::max<int64_t>(0, counts.keys));
+  out->set_rows(rows);
+  out->set_keys(keys);
+  out->set_bytes(rows * SparseTable::RowBytes(schema, table) + keys * sizeof(KeyIndex::Cell));
+  out->set_guard_refused(counts.guard_refused);
+  out->set_not_admitted(counts.not_admitted);
+  out->set_memory_refused(counts.memory_refused);
+  out->set_expired(counts.expired);
+}
+
+}  // namespace
 
 ServerJob::ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self)
     : options_(options),
       schema_(std::move(schema)),
       self_(self),
-      stats_(schema_->tables.size()),
+      stats_(schema_->tables.size(), schema_->slot_count()),
       rounds_(schema_->lanes, 0),
       fold_(*schema_) {}
 
@@ -194,22 +217,22 @@ std::vector<TableDigest> ServerJob::Digest() const {
 ServerJobReport ServerJob::Report() const {
   ServerJobReport report;
   report.set_job(job_);
-  uint64_t rows = 0, guard = stats_.dense_refused, admission = 0, memory = 0, expired = 0;
-  for (const TableStats& table : stats_.table) {
-    rows += static_cast<uint64_t>(std::max<int64_t>(0, table.rows));
-    guard += table.guard_refused;
-    admission += table.not_admitted;
-    memory += table.memory_refused;
-    expired += table.expired;
+  SlotCounts all;
+  for (uint32_t table = 0; table < schema_->tables.size(); ++table) {
+    for (uint32_t slot = 0; slot < schema_->slot_count(); ++slot) {
+      const SlotCounts counts = stats_.Of(table, slot);
+      all.Add(counts);
+      FillSlotReport(*schema_, table, slot, counts, &report);
+    }
   }
   const uint64_t bytes = static_cast<uint64_t>(std::max<int64_t>(0, stats_.used_bytes));
-  report.set_rows(rows);
+  report.set_rows(static_cast<uint64_t>(std::max<int64_t>(0, all.rows)));
   report.set_bytes(bytes);
   report.set_pushes(pushes_);
-  report.set_guard_refused(guard);
-  report.set_not_admitted(admission);
-  report.set_memory_refused(memory);
-  report.set_expired(expired);
+  report.set_guard_refused(all.guard_refused + stats_.dense_refused);
+  report.set_not_admitted(all.not_admitted);
+  report.set_memory_refused(all.memory_refused);
+  report.set_expired(all.expired);
   std::shared_ptr<const OwnerMap> map;
   std::vector<std::string> warnings;
   {
@@ -222,7 +245,7 @@ ServerJobReport ServerJob::Report() const {
   }
   if (schema_->soft_limit_bytes != 0 && bytes >= schema_->soft_limit_bytes) {
     warnings.push_back(absl::StrCat("memory.soft_limit: ", bytes, " bytes used of ", schema_->soft_limit_bytes,
-                                    ": no new rows, ", memory, " refused so far"));
+                                    ": no new rows, ", all.memory_refused, " refused so far"));
   }
   report.set_warning(absl::StrJoin(warnings, "; "));
   return report;

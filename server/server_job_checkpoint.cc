@@ -15,6 +15,7 @@ PartHeader ServerJob::Header() const {
   header.partitions = schema_->partitions;
   for (const SparseSchema& table : schema_->tables) header.tables.push_back({table.name, table.dim, table.state});
   for (const TensorSpec& tensor : schema_->tensors) header.tensors.push_back(tensor.name());
+  header.slots = schema_->slots;
   return header;
 }
 
@@ -40,6 +41,15 @@ absl::Status ServerJob::CheckHeader(const PartHeader& header) const {
     if (header.tensors[t] == schema_->tensors[t].name()) continue;
     return absl::InvalidArgumentError(absl::StrCat("tensor ", t, ": the checkpoint has ", header.tensors[t],
                                                    ", the job ", schema_->tensors[t].name()));
+  }
+  if (header.slots.size() != schema_->slots.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots: the checkpoint has ", header.slots.size(), ", the job ", schema_->slots.size()));
+  }
+  for (size_t s = 0; s < header.slots.size(); ++s) {
+    if (header.slots[s] == schema_->slots[s]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot ", s, ": the checkpoint has ", header.slots[s], ", the job ", schema_->slots[s]));
   }
   return absl::OkStatus();
 }

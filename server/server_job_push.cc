@@ -13,6 +13,15 @@ namespace {
 // Upper bound of what one key adds to an index that is about to grow by a quarter.
 constexpr uint64_t kIndexBytesPerKey = 26;
 
+void CountRefused(const PushTally& tally, PushReply* reply) {
+  tally.ForEach([&](uint32_t, uint32_t, const SlotCounts& counts) {
+    reply->guard_refused += counts.guard_refused;
+    reply->not_admitted += counts.not_admitted;
+    reply->memory_refused += counts.memory_refused;
+  });
+  for (const PushTally::DenseRefused& dense : tally.dense_refused()) reply->guard_refused += dense.blocks;
+}
+
 }  // namespace
 
 uint64_t ServerJob::QuickBound(const PushRequest& request) const {
@@ -24,7 +33,7 @@ uint64_t ServerJob::QuickBound(const PushRequest& request) const {
       bytes += group.keys.size() * row;
       // Each partition may start a slab and move to an index a quarter larger.
       bytes += std::min<uint64_t>(request.partitions.size(), group.keys.size()) * pools_[table]->slab_bytes();
-      bytes += static_cast<uint64_t>(std::max<int64_t>(0, stats_.table[table].bytes)) / 4;
+      bytes += static_cast<uint64_t>(std::max<int64_t>(0, stats_.table_bytes[table])) / 4;
     }
   }
   return bytes;
@@ -77,13 +86,13 @@ absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map, &reserved));
   const PushRange range = RangeOf(*schema_, request);
   PushSlices slices(*schema_, request);
+  PushTally tally(&stats_);
   bool accepted = false;
   for (uint32_t partition : request.partitions) {
     const PartitionGradients& gradients = slices.Next();
     PushVerdict verdict;
     verdict.outcome = PushOutcome::kStaleMap;
-    if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients);
-    reply->refused_rows += verdict.refused_rows;
+    if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients, &tally);
     if (verdict.outcome == PushOutcome::kAccepted) {
       accepted = true;
     } else {
@@ -92,6 +101,7 @@ absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
   }
   stats_.reserved_bytes -= static_cast<int64_t>(reserved);
   if (accepted) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
+  CountRefused(tally, reply);
   return absl::OkStatus();
 }
 
@@ -162,7 +172,7 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
 
 void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& done) {
   reply->exceptions.clear();
-  reply->refused_rows = 0;
+  reply->guard_refused = reply->not_admitted = reply->memory_refused = 0;
   absl::Status status = CheckPush(*schema_, request);
   ReleasedList released;
   if (status.ok()) {
@@ -210,9 +220,10 @@ void ServerJob::Proceed(ReleasedList* released) {
       examples += contribution->range().examples;
       reserved += static_cast<int64_t>(contribution->reserved_bytes());
     }
+    PushTally tally(&stats_);
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
       Partition* const owned = map_->Owned(p);
-      if (owned != nullptr) owned->ApplyRound(ranges, fold_.Fold(p, contributions), examples);
+      if (owned != nullptr) owned->ApplyRound(ranges, fold_.Fold(p, contributions), examples, &tally);
     }
     stats_.reserved_bytes -= reserved;
     pushes_ += contributions.size();

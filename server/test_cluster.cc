@@ -48,6 +48,7 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
   const std::vector<uint32_t> partitions = PartitionsOf(s);
   std::vector<uint64_t> keys;
   std::vector<uint32_t> counts, occurrences;
+  std::vector<uint16_t> slots;
   std::vector<float> gradients, dense;
   for (uint32_t partition : partitions) {
     const size_t before = keys.size();
@@ -57,6 +58,8 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
       gradients.insert(gradients.end(), gradient.begin(), gradient.end());
       const auto it = batch.occurrences.find(key);
       occurrences.push_back(it == batch.occurrences.end() ? 1 : it->second);
+      const auto slot = batch.slots.find(key);
+      slots.push_back(slot == batch.slots.end() ? uint16_t{0} : slot->second);
     }
     counts.push_back(static_cast<uint32_t>(keys.size() - before));
     if (batch.dense != 0) dense.insert(dense.end(), layout_.FloatsOf(partition), batch.dense);
@@ -74,7 +77,7 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
   request.logical_lane = batch.logical_lane;
   request.round = batch.round;
   request.partitions = partitions;
-  if (!keys.empty()) request.groups.push_back({keys, counts, tables, {gradients.data()}, occurrences});
+  if (!keys.empty()) request.groups.push_back({keys, counts, tables, {gradients.data()}, occurrences, {}, slots});
   request.dense = dense;
   PushReply reply;
   server(s).Push(&request, &reply, [&](absl::Status status) { last_ = status; });

@@ -22,6 +22,7 @@ struct TestBatch {
   uint64_t round = 0;
   std::map<uint64_t, std::vector<float>> rows;  // key -> gradient of table 0
   std::map<uint64_t, uint32_t> occurrences;     // absent: 1
+  std::map<uint64_t, uint16_t> slots;           // absent: 0
   float dense = 0;                              // gradient of every dense weight; 0: none sent
 };
 

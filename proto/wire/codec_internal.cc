@@ -14,6 +14,13 @@ absl::Status Field::Varint(absl::string_view name, uint64_t max, uint64_t* value
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", *value, ", must be at most ", max));
 }
 
+absl::Status Field::U16(absl::string_view name, uint16_t* value) const {
+  uint64_t wide = 0;
+  SHOAL_RETURN_IF_ERROR(Varint(name, std::numeric_limits<uint16_t>::max(), &wide));
+  *value = static_cast<uint16_t>(wide);
+  return absl::OkStatus();
+}
+
 absl::Status Field::U32(absl::string_view name, uint32_t* value) const {
   uint64_t wide = 0;
   SHOAL_RETURN_IF_ERROR(Varint(name, std::numeric_limits<uint32_t>::max(), &wide));

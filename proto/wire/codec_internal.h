@@ -25,6 +25,7 @@ struct Field {
 
   absl::Status Expect(absl::string_view name, uint32_t expected_type) const;
   absl::Status Varint(absl::string_view name, uint64_t max, uint64_t* value) const;
+  absl::Status U16(absl::string_view name, uint16_t* value) const;
   absl::Status U32(absl::string_view name, uint32_t* value) const;
   absl::Status U64(absl::string_view name, uint64_t* value) const;
   absl::Status Bool(absl::string_view name, bool* value) const;

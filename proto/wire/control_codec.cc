@@ -102,7 +102,9 @@ absl::StatusOr<ByteArray> EncodePushReply(const PushReply& reply) {
   out.set_outcome(ToWire(reply.outcome));
   out.set_map_version(reply.map_version);
   out.set_pushes_applied(reply.pushes_applied);
-  out.set_refused_rows(reply.refused_rows);
+  out.set_guard_refused(reply.guard_refused);
+  out.set_not_admitted(reply.not_admitted);
+  out.set_memory_refused(reply.memory_refused);
   for (const PartitionAnswer& answer : reply.exceptions) {
     wire::PartitionAnswer* exception = out.add_exceptions();
     exception->set_partition(answer.partition);
@@ -118,7 +120,9 @@ absl::Status DecodePushReply(Chunks message, PushReply* reply) {
   SHOAL_RETURN_IF_ERROR(FromWire(in.outcome(), &reply->outcome));
   reply->map_version = in.map_version();
   reply->pushes_applied = in.pushes_applied();
-  reply->refused_rows = in.refused_rows();
+  reply->guard_refused = in.guard_refused();
+  reply->not_admitted = in.not_admitted();
+  reply->memory_refused = in.memory_refused();
   reply->exceptions.clear();
   for (const wire::PartitionAnswer& exception : in.exceptions()) {
     if (!wire::PartitionOutcome_IsValid(exception.outcome())) {

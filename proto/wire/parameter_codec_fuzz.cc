@@ -34,6 +34,8 @@ void CheckPush(Chunks chunks) {
     for (size_t t = 0; t < group.gradients.size(); ++t) {
       for (uint64_t i = 0; i < group.keys.size() * group.dims[t]; ++i) sum = sum + group.gradients[t][i];
     }
+    Expect(group.slots.empty() || group.slots.size() == group.keys.size());
+    for (uint16_t slot : group.slots) sum = sum + slot;
   }
   for (float value : push->request.dense) sum = sum + value;
 }

@@ -56,6 +56,7 @@ struct Pull {
 struct Push {
   Pull pull;
   std::vector<uint32_t> occurrences{1, 2, 3, 4, 500};
+  std::vector<uint16_t> slots{0, 65535, 3, 3, 256};
   std::vector<float> wide, narrow, dense;
   PushRequest request;
 
@@ -81,7 +82,9 @@ struct Push {
     first.gradients = {wide.data(), narrow.data()};
     first.occurrences = occurrences;
     first.dims = pull.dims;
+    first.slots = slots;
     PushGroup empty;
+    empty.slot = 300;
     empty.counts = pull.none;
     empty.tables = pull.second;
     empty.gradients = {nullptr};
@@ -131,6 +134,8 @@ TEST_CASE("Codec: a push request is byte for byte what protobuf writes, and read
   CHECK(parsed.SerializeAsString() == bytes);
   CHECK(parsed.values() == Packed(push.wide) + Packed(push.narrow) + Packed(push.dense));
   CHECK(parsed.groups(0).dims() == Packed(std::vector<uint32_t>{3, 1}));
+  CHECK(parsed.groups(0).slots() == Packed(push.slots));
+  CHECK(parsed.groups(1).slot() == 300);
   const size_t step = GENERATE(1, 5, 1000);
   const auto chunks = Cut(bytes, step);
   const absl::StatusOr<OwnedPushRequest> owned = DecodePushRequest(chunks);
@@ -141,6 +146,8 @@ TEST_CASE("Codec: a push request is byte for byte what protobuf writes, and read
   REQUIRE(r.groups.size() == 2);
   CHECK(List(r.groups[0].keys) == push.pull.keys);
   CHECK(List(r.groups[0].occurrences) == push.occurrences);
+  CHECK(List(r.groups[0].slots) == push.slots);
+  CHECK((r.groups[0].slot == 0 && r.groups[1].slot == 300 && r.groups[1].slots.empty()));
   REQUIRE(r.groups[0].gradients.size() == 2);
   CHECK(std::vector<float>(r.groups[0].gradients[0], r.groups[0].gradients[0] + 15) == push.wide);
   CHECK(std::vector<float>(r.groups[0].gradients[1], r.groups[0].gradients[1] + 5) == push.narrow);
@@ -256,6 +263,18 @@ TEST_CASE("Codec: inconsistent requests are refused with field, value and bound"
   SECTION("occurrences") {
     group->mutable_occurrences()->resize(16);
     wanted = "PushRequest.groups.occurrences: 4 elements, must be 0 or 5 as in keys";
+  }
+  SECTION("slots of fewer keys") {
+    group->mutable_slots()->resize(8);
+    wanted = "PushRequest.groups.slots: 4 elements, must be 0 or 5 as in keys";
+  }
+  SECTION("half a slot") {
+    group->mutable_slots()->push_back('x');
+    wanted = "groups.slots: 11 bytes, must be a multiple of 2";
+  }
+  SECTION("slot of all keys") {
+    group->set_slot(65536);
+    wanted = "groups.slot: 65536, must be at most 65535";
   }
   SECTION("dims") {
     group->set_dims(Packed(std::vector<uint32_t>{3}));
@@ -374,12 +393,14 @@ TEST_CASE("Codec: small messages come back as they went", "[wire][unit]") {
   CHECK(reply_back.outcome == RequestOutcome::kFenced);
   CHECK(reply_back.watermarks == reply.watermarks);
   CHECK((reply_back.slowest_clock == 3 && reply_back.rounds_applied == 4 && reply_back.contribution_held));
-  PushReply push{RequestOutcome::kOk, 1, 2, 3, {{4, PushOutcome::kMisaligned, 5}, {6, PushOutcome::kDuplicate, 7}}};
+  PushReply push{
+      RequestOutcome::kOk, 1, 2, 3, 4, 5, {{4, PushOutcome::kMisaligned, 5}, {6, PushOutcome::kDuplicate, 7}}};
   PushReply push_back;
   REQUIRE(DecodePushReply(chunks(*EncodePushReply(push), &text), &push_back).ok());
   REQUIRE(push_back.exceptions.size() == 2);
   CHECK((push_back.exceptions[0].partition == 4 && push_back.exceptions[0].outcome == PushOutcome::kMisaligned));
-  CHECK((push_back.exceptions[1].watermark == 7 && push_back.pushes_applied == 2 && push_back.refused_rows == 3));
+  CHECK((push_back.exceptions[1].watermark == 7 && push_back.pushes_applied == 2));
+  CHECK((push_back.guard_refused == 3 && push_back.not_admitted == 4 && push_back.memory_refused == 5));
   MarkRequest mark{{1, 2, 3, 4}, 5, 6, false, 7, true}, mark_back;
   REQUIRE(DecodeMarkRequest(chunks(*EncodeMarkRequest(mark), &text), &mark_back).ok());
   CHECK((mark_back.lease == 5 && mark_back.logical_lane == 6 && !mark_back.has_round));

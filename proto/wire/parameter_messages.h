@@ -109,6 +109,9 @@ struct PushGroup {
   // By key: how often it occurred in the batch; empty when the job has no admission.
   absl::Span<const uint32_t> occurrences;
   absl::Span<const uint32_t> dims = {};  // by table: floats of a row, as the sender has them
+  // By key: the slot that it came from, an index into FeatureSchema.slots; empty: `slot` for all.
+  absl::Span<const uint16_t> slots = {};
+  uint16_t slot = 0;
 };
 
 // Applies one batch's gradients to the partitions listed. Safe to repeat: a repeat answers kDuplicate.
@@ -139,8 +142,12 @@ struct PartitionAnswer {
 struct PushReply {
   RequestOutcome outcome = RequestOutcome::kOk;
   uint64_t map_version = 0;
-  uint64_t pushes_applied = 0;              // before this one
-  uint64_t refused_rows = 0;                // by guard, admission or memory
+  uint64_t pushes_applied = 0;  // before this one
+  // Rows (and dense blocks, which only the guard refuses) that were not updated although their partition accepted the
+  // push. bsp: always 0, because rows are judged when the round is applied.
+  uint64_t guard_refused = 0;
+  uint64_t not_admitted = 0;
+  uint64_t memory_refused = 0;
   std::vector<PartitionAnswer> exceptions;  // partitions that did not answer kAccepted
 };
 

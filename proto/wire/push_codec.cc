@@ -16,6 +16,10 @@ absl::Status CheckGroup(const PushGroup& group, size_t partitions) {
     return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.occurrences: ", group.occurrences.size(),
                                                    " elements, must be 0 or ", group.keys.size(), " as in keys"));
   }
+  if (!group.slots.empty() && group.slots.size() != group.keys.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.slots: ", group.slots.size(),
+                                                   " elements, must be 0 or ", group.keys.size(), " as in keys"));
+  }
   if (group.dims.size() != group.tables.size()) {
     return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.dims: ", group.dims.size(),
                                                    " elements, must be ", group.tables.size(), " as in tables"));
@@ -56,6 +60,8 @@ void WriteGroup(const PushGroup& group, WireWriter* w) {
   w->Array(3, group.counts);
   w->Array(4, group.occurrences);
   w->Array(5, group.keys);
+  w->Varint(6, group.slot);
+  w->Array(7, group.slots);
 }
 
 void WriteRequest(const PushRequest& request, WireWriter* w) {
@@ -106,6 +112,10 @@ absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
         return f.Array("groups.occurrences", kNoLimit, &owned->storage, &group.occurrences);
       case 5:
         return f.Array("groups.keys", kNoLimit, &owned->storage, &group.keys);
+      case 6:
+        return f.U16("groups.slot", &group.slot);
+      case 7:
+        return f.Array("groups.slots", kNoLimit, &owned->storage, &group.slots);
       default:
         return f.reader->SkipField(f.type);
     }

@@ -133,6 +133,8 @@ void ActiveJob::OnTaskResult(const Task& task, const Process& process, const Tas
   if (it == pending_.end()) return;
   const Group group = it->second.group;
   pending_.erase(it);
+  // What a server reports with its last answers is newer than its last heartbeat, which may never come.
+  if (result.has_report()) OnServerReport(process, result.report());
   // A server that made the tables before an answer was lost has them now.
   const bool again =
       task.kind() == Task::PREPARE_JOB && result.code() == static_cast<int32_t>(absl::StatusCode::kAlreadyExists);

@@ -2,10 +2,26 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "scheduler/jobs/active_job.h"
 #include "scheduler/jobs/job_check.h"
 
 namespace shoal {
+
+namespace {
+
+// Names of the plan; a report is not trusted to stay inside it.
+std::string TableName(const JobPlan& plan, uint32_t table) {
+  const auto& tables = plan.model().tables();
+  return table < static_cast<uint32_t>(tables.size()) ? tables[static_cast<int>(table)].name() : absl::StrCat(table);
+}
+
+std::string SlotName(const JobPlan& plan, uint32_t slot) {
+  const auto& slots = plan.schema().slots();
+  return slot < static_cast<uint32_t>(slots.size()) ? slots[static_cast<int>(slot)] : absl::StrCat(slot);
+}
+
+}  // namespace
 
 JobConfig ActiveJob::Config() const {
   JobConfig config;
@@ -60,6 +76,10 @@ JobStatus ActiveJob::Status(bool sums) const {
   status.set_seconds(absl::ToDoubleSeconds(ran));
   if (metrics_ != nullptr) {
     metrics_->Fill(sums, evaluation_ != nullptr && evaluation_->splits_in_all() > 0, &status);
+    for (SlotReport& slot : *status.mutable_slots()) {
+      slot.set_table(TableName(stored_.plan(), slot.table_index()));
+      slot.set_slot(SlotName(stored_.plan(), slot.slot_index()));
+    }
     if (ran > absl::ZeroDuration()) status.set_examples_per_second(metrics_->examples() / absl::ToDoubleSeconds(ran));
   }
   for (WorkerShare& share : *status.mutable_workers()) {

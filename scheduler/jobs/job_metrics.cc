@@ -52,7 +52,6 @@ void JobMetrics::AddWorkerReport(const std::string& worker, const WorkerJobRepor
   c.set_out_of_order(c.out_of_order() + report.out_of_order());
   c.set_retries(c.retries() + report.retries());
   c.set_bad_records(c.bad_records() + report.bad_records());
-  c.set_refused_rows(c.refused_rows() + report.refused_rows());
   for (const std::string& sample : report.bad_record_samples()) {
     const auto& have = c.bad_record_samples();
     if (have.size() < kMaxBadRecordSamples && std::find(have.begin(), have.end(), sample) == have.end()) {
@@ -72,6 +71,25 @@ void JobMetrics::ExpectRecords(uint64_t pass, uint64_t split, uint64_t records) 
   if ((counted == counted_.end() ? 0 : counted->second) < records) expected_[number] = records;
 }
 
+void JobMetrics::FillSlots(JobStatus* status) const {
+  std::map<std::pair<uint32_t, uint32_t>, SlotReport> sums;
+  for (const auto& [server, report] : servers_) {
+    for (const SlotReport& slot : report.slots()) {
+      SlotReport& sum = sums[{slot.table_index(), slot.slot_index()}];
+      sum.set_table_index(slot.table_index());
+      sum.set_slot_index(slot.slot_index());
+      sum.set_rows(sum.rows() + slot.rows());
+      sum.set_keys(sum.keys() + slot.keys());
+      sum.set_bytes(sum.bytes() + slot.bytes());
+      sum.set_guard_refused(sum.guard_refused() + slot.guard_refused());
+      sum.set_not_admitted(sum.not_admitted() + slot.not_admitted());
+      sum.set_memory_refused(sum.memory_refused() + slot.memory_refused());
+      sum.set_expired(sum.expired() + slot.expired());
+    }
+  }
+  for (const auto& [index, sum] : sums) *status->add_slots() = sum;
+}
+
 void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
   status->set_examples(examples_);
   *status->mutable_counters() = counters_;
@@ -84,7 +102,10 @@ void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
     ServerShare* const share = status->add_servers();
     share->set_server(server);
     *share->mutable_report() = report;
+    share->mutable_report()->clear_slots();
+    share->mutable_report()->clear_refused();
   }
+  FillSlots(status);
   if (!sums) return;
   if (!train_.empty()) *status->mutable_train() = ToProto(train_.rbegin()->second);
   if (evaluates) *status->mutable_eval() = ToProto(eval_);

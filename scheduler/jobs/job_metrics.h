@@ -32,10 +32,11 @@ class JobMetrics {
 
   uint64_t examples() const { return examples_; }
   const WorkerJobReport& counters() const { return counters_; }
-  // Fills examples, train, eval, counters, workers and servers; `sums`: train and eval too.
+  // Fills examples, counters, workers, servers and slots (without names); `sums`: train and eval too.
   void Fill(bool sums, bool evaluates, JobStatus* status) const;
 
  private:
+  void FillSlots(JobStatus* status) const;
   uint64_t Number(uint64_t pass, uint64_t split) const { return pass * splits_ + split; }
 
   const uint64_t splits_;

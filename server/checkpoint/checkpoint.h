@@ -35,7 +35,8 @@ struct CheckpointRow {
   absl::string_view table;
   bool dense = false;
   uint64_t key = 0;
-  uint64_t offset = 0;  // dense: of the block in its tensor
+  absl::string_view slot;  // of a sparse row: its name; empty when the job has none
+  uint64_t offset = 0;     // dense: of the block in its tensor
   absl::Span<const float> weights;
   absl::Span<const float> state;  // of the optimizer
 };

@@ -28,7 +28,7 @@ bool ReadName(ByteReader* in, std::string* name) {
 
 absl::Status ParseHeaderBody(absl::string_view body, PartHeader* header) {
   ByteReader in(body);
-  uint32_t tables, tensors;
+  uint32_t tables, tensors, slots;
   if (!in.Read(&header->job) || !in.Read(&header->run) || !in.Read(&header->partitions) || !in.Read(&tables) ||
       !in.Has(tables, 12)) {
     return Damaged("header: cut short");
@@ -46,6 +46,12 @@ absl::Status ParseHeaderBody(absl::string_view body, PartHeader* header) {
     std::string name;
     if (!ReadName(&in, &name)) return Damaged(absl::StrCat("header: tensor ", t, " cut short"));
     header->tensors.push_back(std::move(name));
+  }
+  if (!in.Read(&slots) || !in.Has(slots, 4)) return Damaged("header: cut short");
+  for (uint32_t s = 0; s < slots; ++s) {
+    std::string name;
+    if (!ReadName(&in, &name)) return Damaged(absl::StrCat("header: slot ", s, " cut short"));
+    header->slots.push_back(std::move(name));
   }
   if (in.left() != 0) return Damaged(absl::StrCat("header: ", in.left(), " bytes too many"));
   return absl::OkStatus();
@@ -66,6 +72,8 @@ std::string EncodePartHeader(const PartHeader& header) {
   }
   AppendValue(&body, static_cast<uint32_t>(header.tensors.size()));
   for (const std::string& tensor : header.tensors) AppendName(&body, tensor);
+  AppendValue(&body, static_cast<uint32_t>(header.slots.size()));
+  for (const std::string& slot : header.slots) AppendName(&body, slot);
   std::string out(kPartMagic);
   AppendValue(&out, kCheckpointFormatVersion);
   AppendValue(&out, static_cast<uint32_t>(body.size()));

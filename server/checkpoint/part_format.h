@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-inline constexpr uint32_t kCheckpointFormatVersion = 1;
+inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
 // What is the same for all partitions of a part.
 struct PartHeader {
@@ -27,6 +27,9 @@ struct PartHeader {
   uint32_t partitions = 0;  // of the job
   std::vector<Table> tables;
   std::vector<std::string> tensors;
+  std::vector<std::string> slots;  // of the job; keys carry an index into them
+  // What slots of keys are below: a job without slots has one for all keys.
+  uint32_t slot_count() const { return slots.empty() ? 1 : static_cast<uint32_t>(slots.size()); }
 };
 
 // One partition's progress.
@@ -70,8 +73,8 @@ class SectionWriter {
   void Progress(const PartitionProgress& progress, uint32_t tables);
   // Rows and counted keys may follow in any order; EndTable writes their counts.
   void BeginTable();
-  void Row(uint64_t key, uint64_t touched, absl::Span<const float> values);
-  void Counted(uint64_t key, uint64_t touched, uint64_t count);
+  void Row(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values);
+  void Counted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count);
   void EndTable();
   void BeginBlocks(uint64_t count);
   void Block(const PartBlock& block);
@@ -91,8 +94,9 @@ class SectionVisitor {
  public:
   virtual ~SectionVisitor() = default;
   virtual absl::Status Progress(const PartitionProgress& progress) = 0;
-  virtual absl::Status Row(uint32_t table, uint64_t key, uint64_t touched, absl::Span<const float> values) = 0;
-  virtual absl::Status Counted(uint32_t table, uint64_t key, uint64_t touched, uint64_t count) = 0;
+  virtual absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched,
+                           absl::Span<const float> values) = 0;
+  virtual absl::Status Counted(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) = 0;
   virtual absl::Status Block(const PartBlock& block) = 0;
 };
 

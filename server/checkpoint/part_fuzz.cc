@@ -2,12 +2,15 @@
 // recomputed, so that it reaches what lies behind them.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "base/hash.h"
 #include "server/checkpoint/part_format.h"
 
 namespace shoal {
 namespace {
+
+constexpr uint32_t kSlots = 2;
 
 // Reads every float that it is handed, so that a span beyond its buffer is seen.
 class Reader : public SectionVisitor {
@@ -16,8 +19,14 @@ class Reader : public SectionVisitor {
     sum_ += static_cast<double>(progress.done_extra.size() + progress.open.size());
     return absl::OkStatus();
   }
-  absl::Status Row(uint32_t, uint64_t, uint64_t, absl::Span<const float> values) override { return Add(values); }
-  absl::Status Counted(uint32_t, uint64_t, uint64_t, uint64_t) override { return absl::OkStatus(); }
+  absl::Status Row(uint32_t, uint64_t, uint32_t slot, uint64_t, absl::Span<const float> values) override {
+    if (slot >= kSlots) std::abort();
+    return Add(values);
+  }
+  absl::Status Counted(uint32_t, uint64_t, uint32_t slot, uint64_t, uint32_t) override {
+    if (slot >= kSlots) std::abort();
+    return absl::OkStatus();
+  }
   absl::Status Block(const PartBlock& block) override {
     (void)Add(block.weights);
     return Add(block.state);
@@ -50,6 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   header.partitions = 16;
   header.tables = {{"t", 3, 1}, {"u", 1, 0}};
   header.tensors = {"w"};
+  header.slots = {"a", "b"};
   shoal::PartEntry entry;
   entry.bytes = size;
   entry.checksum = shoal::HashBytes(bytes);

@@ -12,7 +12,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kOpenSplitBytes = 24;
-constexpr uint64_t kRowHeadBytes = 16;
+constexpr uint64_t kRowHeadBytes = 20;
 constexpr uint64_t kCountedBytes = 24;
 constexpr uint64_t kBlockHeadBytes = 40;
 
@@ -41,6 +41,11 @@ class SectionParser {
  private:
   absl::Status Damaged(absl::string_view what) const {
     return absl::DataLossError(absl::StrCat("partition ", entry_.partition, ": ", what));
+  }
+
+  absl::Status BadSlot(const PartHeader::Table& table, uint64_t key, uint32_t slot) const {
+    return Damaged(
+        absl::StrCat("table ", table.name, " key ", key, ": slot ", slot, ", the header has ", header_.slot_count()));
   }
 
   absl::Status Progress() {
@@ -80,20 +85,23 @@ class SectionParser {
   absl::Status Table(uint32_t table) {
     const PartHeader::Table& shape = header_.tables[table];
     const uint64_t values = uint64_t{shape.dim} + shape.state;
-    uint64_t rows = 0, counted = 0, key = 0, touched = 0, count = 0;
+    uint64_t rows = 0, counted = 0, key = 0, touched = 0;
+    uint32_t slot = 0, count = 0;
     if (!in_.Read(&rows) || !in_.Read(&counted) || !in_.Has(rows, kRowHeadBytes + values * sizeof(float))) {
       return Damaged(absl::StrCat("rows of table ", shape.name, " cut short"));
     }
     for (uint64_t i = 0; i < rows; ++i) {
-      (void)(in_.Read(&key) && in_.Read(&touched));
-      SHOAL_RETURN_IF_ERROR(visitor_->Row(table, key, touched, Floats(values)));
+      (void)(in_.Read(&key) && in_.Read(&touched) && in_.Read(&slot));
+      if (slot >= header_.slot_count()) return BadSlot(shape, key, slot);
+      SHOAL_RETURN_IF_ERROR(visitor_->Row(table, key, slot, touched, Floats(values)));
     }
     if (!in_.Has(counted, kCountedBytes)) {
       return Damaged(absl::StrCat("counted keys of table ", shape.name, " cut short"));
     }
     for (uint64_t i = 0; i < counted; ++i) {
-      (void)(in_.Read(&key) && in_.Read(&touched) && in_.Read(&count));
-      SHOAL_RETURN_IF_ERROR(visitor_->Counted(table, key, touched, count));
+      (void)(in_.Read(&key) && in_.Read(&touched) && in_.Read(&slot) && in_.Read(&count));
+      if (slot >= header_.slot_count()) return BadSlot(shape, key, slot);
+      SHOAL_RETURN_IF_ERROR(visitor_->Counted(table, key, slot, touched, count));
     }
     rows_ += rows;
     counted_ += counted;
@@ -158,16 +166,18 @@ void SectionWriter::BeginTable() {
   table_rows_ = table_counted_ = 0;
 }
 
-void SectionWriter::Row(uint64_t key, uint64_t touched, absl::Span<const float> values) {
+void SectionWriter::Row(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values) {
   AppendValue(out_, key);
   AppendValue(out_, touched);
+  AppendValue(out_, slot);
   AppendFloats(out_, values);
   ++table_rows_;
 }
 
-void SectionWriter::Counted(uint64_t key, uint64_t touched, uint64_t count) {
+void SectionWriter::Counted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) {
   AppendValue(&counted_bytes_, key);
   AppendValue(&counted_bytes_, touched);
+  AppendValue(&counted_bytes_, slot);
   AppendValue(&counted_bytes_, count);
   ++table_counted_;
 }

@@ -22,17 +22,18 @@ class Summer : public SectionVisitor {
   ~Summer() override { XXH64_freeState(hasher_); }
 
   absl::Status Progress(const PartitionProgress&) override { return absl::OkStatus(); }
-  absl::Status Row(uint32_t table, uint64_t key, uint64_t, absl::Span<const float> values) override {
+  absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t, absl::Span<const float> values) override {
     const PartHeader::Table& shape = header_.tables[table];
     CheckpointRow row;
     row.table = shape.name;
     row.key = key;
+    if (!header_.slots.empty()) row.slot = header_.slots[slot];
     row.weights = values.subspan(0, shape.dim);
     row.state = values.subspan(shape.dim);
     Take(row);
     return absl::OkStatus();
   }
-  absl::Status Counted(uint32_t, uint64_t, uint64_t, uint64_t) override { return absl::OkStatus(); }
+  absl::Status Counted(uint32_t, uint64_t, uint32_t, uint64_t, uint32_t) override { return absl::OkStatus(); }
   absl::Status Block(const PartBlock& block) override {
     CheckpointRow row;
     row.table = header_.tensors[block.tensor];

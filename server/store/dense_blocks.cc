@@ -41,8 +41,7 @@ void DenseBlocks::Read(float* out) const {
   }
 }
 
-uint64_t DenseBlocks::Apply(const float* sums, const PushContext& context) {
-  uint64_t refused = 0;
+void DenseBlocks::Apply(const float* sums, const PushContext& context, PushTally* tally) {
   for (Block& block : blocks_) {
     const uint64_t size = block.layout->size;
     float* gradient = scratch_.data();
@@ -54,14 +53,12 @@ uint64_t DenseBlocks::Apply(const float* sums, const PushContext& context) {
     }
     sums += size;
     if (schema_.guard && bad != 0) {
-      ++refused;
+      tally->RefuseBlock(block.layout->tensor);
       continue;
     }
     schema_.dense_rule->UpdateBlock(block.values.data(), block.values.data() + size, gradient, size,
                                     block.layout->row_size, context.factor);
   }
-  if (refused != 0) stats_->dense_refused += refused;
-  return refused;
 }
 
 PartBlock DenseBlocks::At(uint64_t index) const {

@@ -28,8 +28,8 @@ class DenseBlocks {
   uint64_t floats() const { return floats_; }  // weights of all blocks
   uint64_t bytes() const { return bytes_; }    // weights and state
   void Read(float* out) const;
-  // One optimizer step per block; `sums` holds floats() values. Returns how many blocks the guard refused.
-  uint64_t Apply(const float* sums, const PushContext& context);
+  // One optimizer step per block; `sums` holds floats() values.
+  void Apply(const float* sums, const PushContext& context, PushTally* tally);
 
   uint64_t count() const { return blocks_.size(); }
   PartBlock At(uint64_t block) const;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "server/store/key_index.h"
 
 namespace shoal {
 namespace {
@@ -34,7 +35,8 @@ Optimizer WithDefault(const Optimizer& config, bool sparse) {
   return out;
 }
 
-absl::Status FillTables(const ModelSpec& model, JobSchema* schema) {
+absl::Status FillTables(const JobPlan& plan, JobSchema* schema) {
+  const ModelSpec& model = plan.model();
   for (const TableSpec& table : model.tables()) {
     if (table.dim() == 0 || table.dim() > kMaxDim) {
       return absl::InvalidArgumentError(
@@ -54,6 +56,11 @@ absl::Status FillTables(const ModelSpec& model, JobSchema* schema) {
     sparse.state = static_cast<uint32_t>(schema->sparse_rule->RowStateSize(table.dim()));
     sparse.init_stddev = table.init_stddev();
     schema->tables.push_back(std::move(sparse));
+  }
+  schema->slots.assign(plan.schema().slots().begin(), plan.schema().slots().end());
+  if (schema->slots.size() > KeyIndex::kMaxSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.schema.slots: ", schema->slots.size(), ", must be at most ", KeyIndex::kMaxSlots));
   }
   schema->tensors.assign(model.tensors().begin(), model.tensors().end());
   SHOAL_ASSIGN_OR_RETURN(schema->layout, DenseLayout::Create(model, schema->partitions));
@@ -86,14 +93,14 @@ absl::StatusOr<std::shared_ptr<const JobSchema>> JobSchema::Create(const JobConf
   schema->splits = static_cast<uint64_t>(config.plan().train().splits_size());
   SHOAL_ASSIGN_OR_RETURN(schema->sparse_rule, UpdateRule::Create(WithDefault(job.optimizer().sparse(), true)));
   SHOAL_ASSIGN_OR_RETURN(schema->dense_rule, UpdateRule::Create(WithDefault(job.optimizer().dense(), false)));
-  SHOAL_RETURN_IF_ERROR(FillTables(config.plan().model(), schema.get()));
+  SHOAL_RETURN_IF_ERROR(FillTables(config.plan(), schema.get()));
   schema->mean = job.batch().reduce() == BatchConfig::MEAN;
   schema->guard = !job.guard().off();
   schema->max_abs = job.guard().max_abs() > 0 ? job.guard().max_abs() : kDefaultMaxAbs;
   schema->min_count = std::max<uint32_t>(1, job.admission().min_count());
-  if (schema->min_count > 1000000) {
+  if (schema->min_count > KeyIndex::kMaxCount + 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("admission.min_count: ", schema->min_count, ", must be in [1, 1000000]"));
+        absl::StrCat("admission.min_count: ", schema->min_count, ", must be in [1, ", KeyIndex::kMaxCount + 1, "]"));
   }
   // Half of all counts is for ever, and sums with it do not overflow.
   schema->ttl_examples = std::min(job.ttl().examples(), uint64_t{1} << 62);

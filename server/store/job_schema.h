@@ -35,6 +35,9 @@ struct JobSchema {
   uint64_t splits = 0;  // per pass
   std::vector<SparseSchema> tables;
   std::vector<TensorSpec> tensors;
+  std::vector<std::string> slots;  // names; empty when the job has none
+  // What slots of keys are below.
+  uint32_t slot_count() const { return slots.empty() ? 1 : static_cast<uint32_t>(slots.size()); }
   DenseLayout layout;
   std::unique_ptr<UpdateRule> sparse_rule;
   std::unique_ptr<UpdateRule> dense_rule;

@@ -16,10 +16,19 @@ class KeyIndex {
   struct Cell {
     uint64_t key;
     uint32_t value;  // row number, or for a counted key the quantum in which it was last touched
-    uint32_t tag;    // kRow, kEmpty, or the count of a counted key
+    uint32_t tag;    // kEmpty, or TagOf(slot, count) whose count is 0 for a row
+
+    uint32_t slot() const { return tag >> 16; }
+    uint32_t count() const { return tag & kCountMask; }
+    bool is_row() const { return count() == 0; }
+    void set_count(uint32_t count) { tag = (tag & ~kCountMask) | count; }
   };
-  static constexpr uint32_t kRow = 0;
-  static constexpr uint32_t kEmpty = 0xffffffffu;
+  // A tag is the slot (16 bits), a reserved bit and the count (15 bits).
+  static constexpr uint32_t kCountMask = 0x7fff;
+  static constexpr uint32_t kMaxCount = kCountMask - 1;  // of a counted key
+  static constexpr uint32_t kMaxSlots = 1 << 16;
+  static constexpr uint32_t kEmpty = 0xffffffffu;  // no tag of a key: its count would be above kMaxCount
+  static uint32_t TagOf(uint32_t slot, uint32_t count) { return slot << 16 | count; }
   static constexpr uint64_t kNone = ~uint64_t{0};  // no such cell
 
   // `partitions` fixes the hash (PlaceOfKey).

@@ -7,7 +7,7 @@ namespace shoal {
 
 Partition::Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools,
                      StoreStats* stats)
-    : schema_(schema), id_(id), dense_(schema, id, stats) {
+    : schema_(schema), id_(id), stats_(stats), dense_(schema, id, stats) {
   for (uint32_t table = 0; table < schema.tables.size(); ++table) {
     tables_.push_back(std::make_unique<SparseTable>(schema, table, pools[table].get(), stats));
   }
@@ -91,18 +91,17 @@ void Partition::Advance(const PushRange& range) {
   state.watermark = range.end;
 }
 
-uint64_t Partition::Step(const PartitionGradients& gradients, uint64_t examples) {
-  if (examples == 0) return 0;
+void Partition::Step(const PartitionGradients& gradients, uint64_t examples, PushTally* tally) {
+  if (examples == 0) return;
   PushContext context;
   context.now = examples_;
   context.after = examples_ + examples;
   context.divisor = schema_.mean ? static_cast<float>(examples) : 1.0f;
   context.factor = schema_.sparse_rule->Factor(examples_);
-  uint64_t refused = 0;
-  for (const RowGradients& rows : gradients.rows) refused += tables_[rows.table]->Apply(rows, context);
+  for (const RowGradients& rows : gradients.rows) tables_[rows.table]->Apply(rows, context, tally);
   if (gradients.dense != nullptr) {
     context.factor = schema_.dense_rule->Factor(examples_);
-    refused += dense_.Apply(gradients.dense, context);
+    dense_.Apply(gradients.dense, context, tally);
   }
   examples_ += examples;
   if (schema_.ttl_examples != 0) {
@@ -110,17 +109,16 @@ uint64_t Partition::Step(const PartitionGradients& gradients, uint64_t examples)
     for (auto& table : tables_) {
       const double share = 2.0 * static_cast<double>(examples) / static_cast<double>(schema_.ttl_examples);
       const double cells = std::min(1.0, share) * static_cast<double>(table->cells());
-      table->Sweep(examples_, static_cast<uint64_t>(cells) + 1);
+      table->Sweep(examples_, static_cast<uint64_t>(cells) + 1, tally);
     }
   }
-  return refused;
 }
 
-PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients) {
+PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
   MutexLock lock(&mu_);
   PushVerdict verdict = JudgeLocked(range);
   if (verdict.outcome == PushOutcome::kAccepted) {
-    verdict.refused_rows = Step(gradients, range.examples);
+    Step(gradients, range.examples, tally);
     Advance(range);
     ++pushes_;
   } else if (verdict.outcome == PushOutcome::kDuplicate && range.end_of_split && verdict.watermark == range.end) {
@@ -138,13 +136,12 @@ uint64_t Partition::GrowthBytes(const PushRange& range, const PartitionGradients
   return bytes;
 }
 
-uint64_t Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients,
-                               uint64_t examples) {
+void Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples,
+                           PushTally* tally) {
   MutexLock lock(&mu_);
-  const uint64_t refused = Step(gradients, examples);
+  Step(gradients, examples, tally);
   for (const PushRange& range : ranges) Advance(range);
   pushes_ += ranges.size();
-  return refused;
 }
 
 PartitionDone Partition::Done() const {

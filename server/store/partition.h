@@ -40,7 +40,6 @@ struct PartitionGradients {
 struct PushVerdict {
   PushOutcome outcome = PushOutcome::kAccepted;
   uint64_t watermark = 0;
-  uint64_t refused_rows = 0;
 };
 
 // What a table's rows hash to (TableDigest).
@@ -71,15 +70,15 @@ class Partition {
   void ReadDense(float* out) const;
 
   // Decides by the table of SEMANTICS section 1 and, when it is kAccepted, applies everything.
-  PushVerdict Push(const PushRange& range, const PartitionGradients& gradients);
+  PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);
   // Only decides.
   PushVerdict Judge(const PushRange& range) const;
   // Upper bound of the bytes that an accepted push would add; 0 when it would not be accepted.
   uint64_t GrowthBytes(const PushRange& range, const PartitionGradients& gradients) const;
 
-  // bsp: applies gradients that were summed over a round of `examples`, then advances by each range. Returns refused
-  // rows.
-  uint64_t ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples);
+  // bsp: applies gradients that were summed over a round of `examples`, then advances by each range.
+  void ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples,
+                  PushTally* tally);
 
   // Everything but rounds_applied.
   PartitionDone Done() const;
@@ -104,10 +103,12 @@ class Partition {
   PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  uint64_t Step(const PartitionGradients& gradients, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Step(const PartitionGradients& gradients, uint64_t examples, PushTally* tally)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobSchema& schema_;
   const uint32_t id_;
+  StoreStats* const stats_;
   mutable Mutex mu_;
   std::vector<std::unique_ptr<SparseTable>> tables_ ABSL_GUARDED_BY(mu_);
   DenseBlocks dense_ ABSL_GUARDED_BY(mu_);

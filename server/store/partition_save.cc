@@ -42,8 +42,12 @@ PartEntry Partition::Save(uint64_t rounds_applied, std::string* out, PartitionDo
     writer.BeginTable();
     table->Visit(
         examples_,
-        [&](uint64_t key, uint64_t touched, absl::Span<const float> values) { writer.Row(key, touched, values); },
-        [&](uint64_t key, uint64_t touched, uint32_t count) { writer.Counted(key, touched, count); });
+        [&](uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values) {
+          writer.Row(key, slot, touched, values);
+        },
+        [&](uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) {
+          writer.Counted(key, slot, touched, count);
+        });
     writer.EndTable();
   }
   writer.BeginBlocks(dense_.count());
@@ -60,7 +64,8 @@ PartEntry Partition::Save(uint64_t rounds_applied, std::string* out, PartitionDo
 // visitor interface, hence the assertions.
 class Partition::Loader : public SectionVisitor {
  public:
-  Loader(Partition* partition, uint64_t* rounds_applied) : partition_(partition), rounds_(rounds_applied) {}
+  Loader(Partition* partition, uint64_t* rounds_applied)
+      : partition_(partition), rounds_(rounds_applied), tally_(partition->stats_) {}
 
   absl::Status Progress(const PartitionProgress& progress) override {
     partition_->mu_.AssertHeld();
@@ -70,20 +75,23 @@ class Partition::Loader : public SectionVisitor {
     for (const auto& split : progress.open) partition_->open_[split.number] = {split.lease, split.watermark};
     return absl::OkStatus();
   }
-  absl::Status Row(uint32_t table, uint64_t key, uint64_t touched, absl::Span<const float> values) override {
+  absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched,
+                   absl::Span<const float> values) override {
     partition_->mu_.AssertHeld();
     const absl::Status placed = CheckPlace(table, key);
     if (!placed.ok()) return placed;
-    return partition_->tables_[table]->RestoreRow(key, touched, values) ? absl::OkStatus() : Twice(table, key);
+    const bool fresh = partition_->tables_[table]->RestoreRow(key, slot, touched, values, &tally_);
+    return fresh ? absl::OkStatus() : Twice(table, key);
   }
-  absl::Status Counted(uint32_t table, uint64_t key, uint64_t touched, uint64_t count) override {
+  absl::Status Counted(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) override {
     partition_->mu_.AssertHeld();
     const absl::Status placed = CheckPlace(table, key);
     if (!placed.ok()) return placed;
     // A job that admits earlier than the one that counted keeps the key one occurrence short of a row.
-    const uint64_t most = std::max<uint64_t>(1, partition_->schema_.min_count - 1);
-    const uint32_t kept = static_cast<uint32_t>(std::min(std::max<uint64_t>(count, 1), most));
-    return partition_->tables_[table]->RestoreCounted(key, touched, kept) ? absl::OkStatus() : Twice(table, key);
+    const uint32_t most = std::max<uint32_t>(1, partition_->schema_.min_count - 1);
+    const uint32_t kept = std::min(std::max<uint32_t>(count, 1), most);
+    const bool fresh = partition_->tables_[table]->RestoreCounted(key, slot, touched, kept, &tally_);
+    return fresh ? absl::OkStatus() : Twice(table, key);
   }
   absl::Status Block(const PartBlock& block) override {
     partition_->mu_.AssertHeld();
@@ -107,6 +115,7 @@ class Partition::Loader : public SectionVisitor {
 
   Partition* const partition_;
   uint64_t* const rounds_;
+  PushTally tally_;
   uint64_t blocks_ = 0;
 };
 
@@ -127,11 +136,11 @@ void Partition::AddDigests(absl::Span<DigestSum> sums) const {
   for (size_t t = 0; t < tables_.size(); ++t) {
     tables_[t]->Visit(
         examples_,
-        [&](uint64_t key, uint64_t, absl::Span<const float> values) {
+        [&](uint64_t key, uint32_t, uint64_t, absl::Span<const float> values) {
           sums[t].sum += RowHash(hasher, key, values, {});
           ++sums[t].rows;
         },
-        [](uint64_t, uint64_t, uint32_t) {});
+        [](uint64_t, uint32_t, uint64_t, uint32_t) {});
   }
   for (uint64_t i = 0; i < dense_.count(); ++i) {
     const PartBlock block = dense_.At(i);

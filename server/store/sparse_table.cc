@@ -38,8 +38,8 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
     : schema_(schema),
       shape_(schema.tables[table]),
       pool_(pool),
+      table_(table),
       stats_(stats),
-      table_stats_(&stats->table[table]),
       ttl_(schema.ttl_examples != 0),
       dim_(shape_.dim),
       values_(uint64_t{shape_.dim} + shape_.state),
@@ -51,11 +51,18 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
 
 SparseTable::~SparseTable() {
   for (float* slab : slabs_) pool_->Free(slab);
-  const int64_t bytes = static_cast<int64_t>(slabs_.size() * pool_->slab_bytes() + index_.bytes());
-  table_stats_->bytes -= bytes;
-  stats_->used_bytes -= bytes;
-  table_stats_->rows -= published_rows_;
-  table_stats_->keys -= published_keys_;
+  AccountBytes(-static_cast<int64_t>(slabs_.size() * pool_->slab_bytes() + index_.bytes()));
+  PushTally tally(stats_);
+  for (uint64_t at = 0; at < index_.cells(); ++at) {
+    if (!index_.used(at)) continue;
+    SlotCounts& counts = tally.At(table_, index_.at(at).slot());
+    counts.rows -= index_.at(at).is_row() ? 1 : 0;
+    --counts.keys;
+  }
+}
+
+uint64_t SparseTable::RowBytes(const JobSchema& schema, uint32_t table) {
+  return StrideOf(schema, schema.tables[table]) * sizeof(float);
 }
 
 uint64_t SparseTable::SlabBytes(const JobSchema& schema, uint32_t table) {
@@ -73,7 +80,7 @@ void SparseTable::Touch(float* row, uint64_t when) const { std::memcpy(row + val
 
 bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   if (!ttl_) return false;
-  if (cell.tag == KeyIndex::kRow) return now >= Touched(RowAt(cell.value)) + schema_.ttl_examples;
+  if (cell.is_row()) return now >= Touched(RowAt(cell.value)) + schema_.ttl_examples;
   const uint64_t quantum = schema_.ttl_quantum;
   return now / quantum >= cell.value + (schema_.ttl_examples + quantum - 1) / quantum;
 }
@@ -92,7 +99,7 @@ void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out
     for (uint64_t i = 0; i < count; ++i) {
       rows[i] = nullptr;
       const uint64_t cell = index_.cells() == 0 ? KeyIndex::kNone : index_.FindFrom(homes[i], keys[begin + i]);
-      if (cell == KeyIndex::kNone || index_.at(cell).tag != KeyIndex::kRow) continue;
+      if (cell == KeyIndex::kNone || !index_.at(cell).is_row()) continue;
       rows[i] = RowAt(index_.at(cell).value);
       PrefetchRow(rows[i], dim_);
     }
@@ -106,65 +113,54 @@ void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out
   }
 }
 
-void SparseTable::Sweep(uint64_t now, uint64_t cells) {
+void SparseTable::Sweep(uint64_t now, uint64_t cells, PushTally* tally) {
   if (!ttl_ || index_.cells() == 0) return;
-  Refused refused;
   for (cells = std::min(cells, index_.cells()); cells > 0 && index_.size() > 0; --cells) {
     if (sweep_cursor_ >= index_.cells()) sweep_cursor_ = 0;
     // Erasing may move the next key of the run into this cell, so the cell is looked at again.
-    while (index_.used(sweep_cursor_) && Expired(index_.at(sweep_cursor_), now)) {
-      refused.expired += index_.at(sweep_cursor_).tag == KeyIndex::kRow ? 1 : 0;
-      EraseCell(sweep_cursor_);
-    }
+    while (index_.used(sweep_cursor_) && Expired(index_.at(sweep_cursor_), now)) EraseExpired(sweep_cursor_, tally);
     ++sweep_cursor_;
   }
-  Publish(refused);
 }
 
-void SparseTable::EraseCell(uint64_t cell) {
-  if (index_.at(cell).tag == KeyIndex::kRow) {
-    free_rows_.push_back(index_.at(cell).value);
-    --rows_;
+void SparseTable::EraseExpired(uint64_t cell, PushTally* tally) {
+  const KeyIndex::Cell& erased = index_.at(cell);
+  SlotCounts& counts = tally->At(table_, erased.slot());
+  if (erased.is_row()) {
+    free_rows_.push_back(erased.value);
+    --counts.rows;
+    ++counts.expired;
   }
-  --keys_;
+  --counts.keys;
   index_.Erase(cell);
 }
 
-bool SparseTable::RestoreRow(uint64_t key, uint64_t touched, absl::Span<const float> values) {
+bool SparseTable::RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values,
+                             PushTally* tally) {
   if (index_.Find(key) != KeyIndex::kNone) return false;
-  float* row = CreateRow(key, KeyIndex::kNone);
+  float* row = CreateRow(key, slot, KeyIndex::kNone, tally);
   std::memcpy(row, values.data(), values_ * sizeof(float));
   if (ttl_) Touch(row, touched);
-  Publish({});
   return true;
 }
 
-bool SparseTable::RestoreCounted(uint64_t key, uint64_t touched, uint32_t count) {
+bool SparseTable::RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally) {
   if (index_.Find(key) != KeyIndex::kNone) return false;
-  const uint64_t before = index_.bytes();
-  index_.Insert(key, static_cast<uint32_t>(touched / schema_.ttl_quantum), count);
-  AccountIndex(before);
-  ++keys_;
-  Publish({});
+  InsertKey(key, slot, static_cast<uint32_t>(touched / schema_.ttl_quantum), count, tally);
   return true;
 }
 
-void SparseTable::AccountIndex(uint64_t bytes_before) {
-  if (index_.bytes() == bytes_before) return;
-  const int64_t more = static_cast<int64_t>(index_.bytes()) - static_cast<int64_t>(bytes_before);
-  table_stats_->bytes += more;
+void SparseTable::AccountBytes(int64_t more) {
+  if (more == 0) return;
+  stats_->table_bytes[table_] += more;
   stats_->used_bytes += more;
 }
 
-void SparseTable::Publish(const Refused& refused) {
-  if (rows_ != published_rows_) table_stats_->rows += rows_ - published_rows_;
-  if (keys_ != published_keys_) table_stats_->keys += keys_ - published_keys_;
-  published_rows_ = rows_;
-  published_keys_ = keys_;
-  if (refused.guard != 0) table_stats_->guard_refused += refused.guard;
-  if (refused.admission != 0) table_stats_->not_admitted += refused.admission;
-  if (refused.memory != 0) table_stats_->memory_refused += refused.memory;
-  if (refused.expired != 0) table_stats_->expired += refused.expired;
+void SparseTable::InsertKey(uint64_t key, uint32_t slot, uint32_t value, uint32_t count, PushTally* tally) {
+  const uint64_t before = index_.bytes();
+  index_.Insert(key, value, KeyIndex::TagOf(slot, count));
+  AccountBytes(static_cast<int64_t>(index_.bytes()) - static_cast<int64_t>(before));
+  ++tally->At(table_, slot).keys;
 }
 
 }  // namespace shoal

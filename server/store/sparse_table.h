@@ -19,6 +19,10 @@ struct RowGradients {
   absl::Span<const uint64_t> keys;
   const float* sums = nullptr;             // |keys| x dim
   absl::Span<const uint32_t> occurrences;  // by key; empty: one each
+  absl::Span<const uint16_t> slots;        // by key; empty: `slot` for all
+  uint16_t slot = 0;
+
+  uint16_t SlotOf(uint64_t i) const { return slots.empty() ? slot : slots[i]; }
 };
 
 // When and how a push is applied.
@@ -40,48 +44,47 @@ class SparseTable {
   SparseTable(const SparseTable&) = delete;
   SparseTable& operator=(const SparseTable&) = delete;
 
-  // Bytes of a slab for rows of this table.
+  // Bytes of a row, and of a slab of rows, of this table.
+  static uint64_t RowBytes(const JobSchema& schema, uint32_t table);
   static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
 
   // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing.
   void Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const;
 
-  // One optimizer step on each key's row; creates rows. Returns how many rows were refused (guard, admission, memory).
-  uint64_t Apply(const RowGradients& gradients, const PushContext& context);
+  // One optimizer step on each key's row; creates rows. A row stays with the slot that it was created for.
+  void Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally);
 
   // Upper bound of the bytes that applying these keys would add.
   uint64_t GrowthBytes(const RowGradients& gradients, uint64_t now) const;
 
   // Drops expired rows and counted keys among the next `cells` index cells.
-  void Sweep(uint64_t now, uint64_t cells);
+  void Sweep(uint64_t now, uint64_t cells, PushTally* tally);
   uint64_t cells() const { return index_.cells(); }
   uint64_t bytes() const { return slabs_.size() * pool_->slab_bytes() + index_.bytes(); }
 
-  // Calls row(key, touched, weights and state) and counted(key, touched, count) for all that is not expired.
+  // Calls row(key, slot, touched, weights and state) and counted(key, slot, touched, count) for all that is not
+  // expired.
   template <typename Row, typename Counted>
   void Visit(uint64_t now, const Row& row, const Counted& counted) const {
     for (uint64_t at = 0; at < index_.cells(); ++at) {
       if (!index_.used(at)) continue;
       const KeyIndex::Cell& cell = index_.at(at);
       if (Expired(cell, now)) continue;
-      if (cell.tag == KeyIndex::kRow) {
+      if (cell.is_row()) {
         const float* data = RowAt(cell.value);
-        row(cell.key, ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
+        row(cell.key, cell.slot(), ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
       } else {
-        counted(cell.key, ttl_ ? cell.value * schema_.ttl_quantum : now, cell.tag);
+        counted(cell.key, cell.slot(), ttl_ ? cell.value * schema_.ttl_quantum : now, cell.count());
       }
     }
   }
 
-  // Adds what a checkpoint held. REQUIRES: the key is absent (false otherwise); values has dim + state floats.
-  bool RestoreRow(uint64_t key, uint64_t touched, absl::Span<const float> values);
-  bool RestoreCounted(uint64_t key, uint64_t touched, uint32_t count);
+  // Adds what a checkpoint held. REQUIRES: the key is absent (false otherwise); slot < schema.slot_count(); values has
+  // dim + state floats; count <= KeyIndex::kMaxCount.
+  bool RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values, PushTally* tally);
+  bool RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
 
  private:
-  struct Refused {
-    uint64_t guard = 0, admission = 0, memory = 0, expired = 0;
-  };
-
   float* RowAt(uint32_t row) const { return slabs_[row >> slab_shift_] + (row & slab_mask_) * stride_; }
   uint64_t Touched(const float* row) const;
   void Touch(float* row, uint64_t when) const;
@@ -90,20 +93,20 @@ class SparseTable {
   // Divides into scratch_; false when the guard refuses the gradient.
   bool Divide(const float* sums, float divisor);
   // The row to step, made if need be; null when refused (counted).
-  float* Obtain(uint64_t key, uint32_t occurrences, const PushContext& context, Refused* refused);
-  float* CreateRow(uint64_t key, uint64_t cell);
+  float* Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context, PushTally* tally);
+  float* CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
   void InitRow(uint64_t key, float* row) const;
   uint32_t TakeRowNumber();
   bool AboveSoftLimit() const;
-  void AccountIndex(uint64_t bytes_before);
-  void Publish(const Refused& refused);
-  void EraseCell(uint64_t cell);
+  void AccountBytes(int64_t more);
+  void InsertKey(uint64_t key, uint32_t slot, uint32_t value, uint32_t count, PushTally* tally);
+  void EraseExpired(uint64_t cell, PushTally* tally);
 
   const JobSchema& schema_;
   const SparseSchema& shape_;
   SlabPool* const pool_;
+  const uint32_t table_;
   StoreStats* const stats_;
-  TableStats* const table_stats_;
   const bool ttl_;
   const uint64_t dim_;
   const uint64_t values_;  // weights and state
@@ -115,9 +118,7 @@ class SparseTable {
   uint32_t next_row_ = 0;
   std::vector<uint32_t> free_rows_;
   uint64_t sweep_cursor_ = 0;
-  int64_t rows_ = 0, keys_ = 0;                      // now
-  int64_t published_rows_ = 0, published_keys_ = 0;  // as far as the shared counters know
-  std::vector<float> scratch_;                       // one gradient
+  std::vector<float> scratch_;  // one gradient
 };
 
 }  // namespace shoal

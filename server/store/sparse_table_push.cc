@@ -15,10 +15,9 @@ constexpr uint64_t kLineFloats = 16;
 
 }  // namespace
 
-uint64_t SparseTable::Apply(const RowGradients& gradients, const PushContext& context) {
+void SparseTable::Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally) {
   const absl::Span<const uint64_t> keys = gradients.keys;
   const UpdateRule& rule = *schema_.sparse_rule;
-  Refused refused;
   float* rows[kBatch];
   uint64_t homes[kBatch];
   for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
@@ -31,28 +30,27 @@ uint64_t SparseTable::Apply(const RowGradients& gradients, const PushContext& co
     for (uint64_t i = 0; i < count; ++i) {
       rows[i] = nullptr;
       const uint64_t cell = any ? index_.FindFrom(homes[i], keys[begin + i]) : KeyIndex::kNone;
-      if (cell == KeyIndex::kNone || index_.at(cell).tag != KeyIndex::kRow) continue;
+      if (cell == KeyIndex::kNone || !index_.at(cell).is_row()) continue;
       rows[i] = RowAt(index_.at(cell).value);
       for (uint64_t f = 0; f < stride_; f += kLineFloats) __builtin_prefetch(rows[i] + f, 1);
     }
     for (uint64_t i = 0; i < count; ++i) {
       const uint64_t at = begin + i;
       if (!Divide(gradients.sums + at * dim_, context.divisor)) {
-        ++refused.guard;
+        ++tally->At(table_, gradients.SlotOf(at)).guard_refused;
         continue;
       }
       float* row = rows[i];
       // Cells may have moved since the look-up above (rows never do), so everything but a live row starts again.
       if (row == nullptr || (ttl_ && context.now >= Touched(row) + schema_.ttl_examples)) {
-        row = Obtain(keys[at], gradients.occurrences.empty() ? 1 : gradients.occurrences[at], context, &refused);
+        const uint32_t occurrences = gradients.occurrences.empty() ? 1 : gradients.occurrences[at];
+        row = Obtain(keys[at], gradients.SlotOf(at), occurrences, context, tally);
         if (row == nullptr) continue;
       }
       rule.UpdateRow(row, row + dim_, scratch_.data(), dim_, context.factor);
       if (ttl_) Touch(row, context.after);
     }
   }
-  Publish(refused);
-  return refused.guard + refused.admission + refused.memory;
 }
 
 bool SparseTable::Divide(const float* sums, float divisor) {
@@ -74,54 +72,49 @@ bool SparseTable::AboveSoftLimit() const {
          stats_->used_bytes.load(std::memory_order_relaxed) >= static_cast<int64_t>(schema_.soft_limit_bytes);
 }
 
-float* SparseTable::Obtain(uint64_t key, uint32_t occurrences, const PushContext& context, Refused* refused) {
+float* SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context,
+                           PushTally* tally) {
   uint64_t cell = index_.Find(key);
   if (cell != KeyIndex::kNone && Expired(index_.at(cell), context.now)) {
-    refused->expired += index_.at(cell).tag == KeyIndex::kRow ? 1 : 0;
-    EraseCell(cell);
+    EraseExpired(cell, tally);
     cell = KeyIndex::kNone;
   }
-  if (cell != KeyIndex::kNone && index_.at(cell).tag == KeyIndex::kRow) return RowAt(index_.at(cell).value);
-  const uint64_t seen = cell == KeyIndex::kNone ? 0 : index_.at(cell).tag;
+  if (cell != KeyIndex::kNone && index_.at(cell).is_row()) return RowAt(index_.at(cell).value);
+  const uint64_t seen = cell == KeyIndex::kNone ? 0 : index_.at(cell).count();
   const uint64_t total = std::min<uint64_t>(seen + occurrences, schema_.min_count);
   if (total >= schema_.min_count) {
     if (AboveSoftLimit()) {
-      ++refused->memory;
+      ++tally->At(table_, slot).memory_refused;
       return nullptr;
     }
-    return CreateRow(key, cell);
+    return CreateRow(key, slot, cell, tally);
   }
   if (cell == KeyIndex::kNone && AboveSoftLimit()) {
-    ++refused->memory;
+    ++tally->At(table_, slot).memory_refused;
     return nullptr;
   }
-  ++refused->admission;
+  ++tally->At(table_, slot).not_admitted;
   if (total == 0) return nullptr;
   const uint32_t quantum = static_cast<uint32_t>(context.after / schema_.ttl_quantum);
   if (cell != KeyIndex::kNone) {
-    index_.at(cell).tag = static_cast<uint32_t>(total);
+    index_.at(cell).set_count(static_cast<uint32_t>(total));
     index_.at(cell).value = quantum;
   } else {
-    const uint64_t before = index_.bytes();
-    index_.Insert(key, quantum, static_cast<uint32_t>(total));
-    AccountIndex(before);
-    ++keys_;
+    InsertKey(key, slot, quantum, static_cast<uint32_t>(total), tally);
   }
   return nullptr;
 }
 
-float* SparseTable::CreateRow(uint64_t key, uint64_t cell) {
+float* SparseTable::CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally) {
   const uint32_t number = TakeRowNumber();
   if (cell != KeyIndex::kNone) {
     index_.at(cell).value = number;
-    index_.at(cell).tag = KeyIndex::kRow;
+    index_.at(cell).set_count(0);
+    slot = index_.at(cell).slot();
   } else {
-    const uint64_t before = index_.bytes();
-    index_.Insert(key, number, KeyIndex::kRow);
-    AccountIndex(before);
-    ++keys_;
+    InsertKey(key, slot, number, 0, tally);
   }
-  ++rows_;
+  ++tally->At(table_, slot).rows;
   float* row = RowAt(number);
   InitRow(key, row);
   return row;
@@ -137,8 +130,7 @@ uint32_t SparseTable::TakeRowNumber() {
     // 2^32 rows of one table in one partition would be terabytes of slabs on one server.
     SHOAL_CHECK(slabs_.size() < (uint64_t{1} << (32 - slab_shift_)));
     slabs_.push_back(pool_->Allocate());
-    table_stats_->bytes += static_cast<int64_t>(pool_->slab_bytes());
-    stats_->used_bytes += static_cast<int64_t>(pool_->slab_bytes());
+    AccountBytes(static_cast<int64_t>(pool_->slab_bytes()));
   }
   return next_row_++;
 }
@@ -153,8 +145,8 @@ uint64_t SparseTable::GrowthBytes(const RowGradients& gradients, uint64_t now) c
   uint64_t new_rows = 0, new_keys = 0;
   for (uint64_t i = 0; i < gradients.keys.size(); ++i) {
     const uint64_t cell = index_.Find(gradients.keys[i]);
-    if (cell != KeyIndex::kNone && index_.at(cell).tag == KeyIndex::kRow) continue;
-    const uint64_t seen = cell == KeyIndex::kNone || Expired(index_.at(cell), now) ? 0 : index_.at(cell).tag;
+    if (cell != KeyIndex::kNone && index_.at(cell).is_row()) continue;
+    const uint64_t seen = cell == KeyIndex::kNone || Expired(index_.at(cell), now) ? 0 : index_.at(cell).count();
     const uint64_t more = gradients.occurrences.empty() ? 1 : gradients.occurrences[i];
     new_rows += seen + more >= schema_.min_count ? 1 : 0;
     new_keys += cell == KeyIndex::kNone ? 1 : 0;

@@ -20,7 +20,7 @@ uint64_t Seed() {
   return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
-std::shared_ptr<const JobSchema> Schema(uint64_t ttl, uint32_t min_count, uint32_t dim, float stddev) {
+std::shared_ptr<const JobSchema> Schema(uint64_t ttl, uint32_t min_count, uint32_t dim, float stddev, int slots = 0) {
   JobConfig config;
   config.mutable_job()->set_partitions(1);
   config.mutable_job()->mutable_ttl()->set_examples(ttl);
@@ -31,6 +31,7 @@ std::shared_ptr<const JobSchema> Schema(uint64_t ttl, uint32_t min_count, uint32
   table->set_name("t");
   table->set_dim(dim);
   table->set_init_stddev(stddev);
+  for (int s = 0; s < slots; ++s) config.mutable_plan()->mutable_schema()->add_slots("s" + std::to_string(s));
   return JobSchema::Create(config).value();
 }
 
@@ -57,10 +58,11 @@ TEST_CASE("KeyIndex: agrees with a map through inserts, erasures and growth; key
     const uint64_t cell = index.Find(key);
     REQUIRE((cell != KeyIndex::kNone) == (model.count(key) == 1));
     if (cell == KeyIndex::kNone) {
-      index.Insert(key, step, KeyIndex::kRow);
+      index.Insert(key, step, KeyIndex::TagOf(step & 0xffff, 0));
       model[key] = step;
     } else if (random.Below(3) != 0) {
       REQUIRE(index.at(cell).value == model[key]);
+      REQUIRE(index.at(cell).slot() == (model[key] & 0xffff));
       index.Erase(cell);
       model.erase(key);
     }
@@ -77,7 +79,7 @@ TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[stor
   constexpr uint64_t kTtl = 500;
   const auto schema = Schema(kTtl, 3, 4, 0.5f);
   SlabPool pool(SparseTable::SlabBytes(*schema, 0));
-  StoreStats stats(1);
+  StoreStats stats(1, 1);
   SparseTable table(*schema, 0, &pool, &stats);
   struct ModelRow {
     uint64_t count = 0, touched = 0;
@@ -103,7 +105,8 @@ TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[stor
     }
     const uint64_t examples = 1 + random.Below(30);
     const float divisor = static_cast<float>(examples);
-    table.Apply({0, keys, sums.data(), occurrences}, {now, now + examples, divisor, 1});
+    PushTally tally(&stats);
+    table.Apply({0, keys, sums.data(), occurrences, {}}, {now, now + examples, divisor, 1}, &tally);
     for (size_t i = 0; i < keys.size(); ++i) {
       ModelRow& row = model[keys[i]];
       if (now >= row.touched + kTtl) row = ModelRow();
@@ -118,7 +121,8 @@ TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[stor
       }
     }
     now += examples;
-    table.Sweep(now, table.cells() / 20);
+    table.Sweep(now, table.cells() / 20, &tally);
+    tally.Publish();
     if (step % 50 != 0) continue;
     keys.clear();
     std::vector<float> expected;
@@ -133,11 +137,13 @@ TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[stor
     const bool same = got == expected;  // not in REQUIRE, which would print thousands of floats
     REQUIRE(same);
   }
-  CHECK(stats.table[0].expired > 0);
+  CHECK(stats.Of(0, 0).expired > 0);
   // Everything expires, and a full sweep leaves an empty table whose cells are used again.
-  table.Sweep(now + 2 * kTtl, table.cells());
-  CHECK(stats.table[0].rows == 0);
-  CHECK(stats.table[0].keys == 0);
+  PushTally tally(&stats);
+  table.Sweep(now + 2 * kTtl, table.cells(), &tally);
+  tally.Publish();
+  CHECK(stats.Of(0, 0).rows == 0);
+  CHECK(stats.Of(0, 0).keys == 0);
 }
 
 TEST_CASE("SparseTable: at most 28 bytes a row beyond weights and state", "[store][unit]") {
@@ -148,20 +154,103 @@ TEST_CASE("SparseTable: at most 28 bytes a row beyond weights and state", "[stor
   spec->set_dim(16);
   const auto schema = JobSchema::Create(config).value();
   SlabPool pool(SparseTable::SlabBytes(*schema, 0));
-  StoreStats stats(1);
+  StoreStats stats(1, 1);
   SparseTable table(*schema, 0, &pool, &stats);
   const std::vector<float> zeros(16, 0);
+  PushTally tally(&stats);
   double worst = 0;
   for (uint64_t key = 1; key <= 60000; ++key) {
     const uint64_t mixed = Mix64(key);
-    table.Apply({0, {&mixed, 1}, zeros.data(), {}}, {0, 1, 1, 1});
+    table.Apply({0, {&mixed, 1}, zeros.data(), {}, {}}, {0, 1, 1, 1}, &tally);
     // A partition of a 10 M row table with 256 partitions has 39,000 rows; look at all sizes around that.
     if (key < 20000) continue;
     const double bytes = static_cast<double>(stats.used_bytes.load()) / static_cast<double>(key);
     worst = std::max(worst, bytes - 17 * sizeof(float));
   }
   CHECK(worst <= 28);
-  CHECK(stats.table[0].rows == 60000);
+  tally.Publish();
+  CHECK(stats.Of(0, 0).rows == 60000);
+}
+
+// One push of `keys`, key k from slot k % 3, with gradient 1 or, where a key is in `bad`, NaN.
+void PushSlots(SparseTable* table, StoreStats* stats, const std::vector<uint64_t>& keys,
+               const std::vector<uint64_t>& bad, uint64_t now) {
+  std::vector<float> sums;
+  std::vector<uint16_t> slots;
+  for (uint64_t key : keys) {
+    slots.push_back(static_cast<uint16_t>(key % 3));
+    const bool refused = std::find(bad.begin(), bad.end(), key) != bad.end();
+    sums.insert(sums.end(), 4, refused ? std::nanf("") : 1.0f);
+  }
+  PushTally tally(stats);
+  table->Apply({0, keys, sums.data(), {}, slots}, {now, now + 1, 1, 1}, &tally);
+}
+
+TEST_CASE("SparseTable: counts by slot through refusals, admission, expiry, restore and the table's end",
+          "[store][unit]") {
+  const auto schema = Schema(10, 2, 4, 0, 3);
+  SlabPool pool(SparseTable::SlabBytes(*schema, 0));
+  StoreStats stats(1, 3), restored_stats(1, 3);
+  {
+    SparseTable table(*schema, 0, &pool, &stats), restored(*schema, 0, &pool, &restored_stats);
+    // Keys 3 and 4 are seen twice, 5 once more but refused by the guard, 6 once.
+    PushSlots(&table, &stats, {3, 4, 5}, {}, 0);
+    CHECK(stats.Of(0, 0).keys == 1);
+    CHECK(stats.Of(0, 0).rows == 0);
+    PushSlots(&table, &stats, {3, 4, 5, 6}, {5}, 1);
+    const SlotCounts zero = stats.Of(0, 0), one = stats.Of(0, 1), two = stats.Of(0, 2);
+    CHECK((zero.rows == 1 && zero.keys == 2 && zero.not_admitted == 2 && zero.guard_refused == 0));
+    CHECK((one.rows == 1 && one.keys == 1 && one.not_admitted == 1 && one.guard_refused == 0));
+    CHECK((two.rows == 0 && two.keys == 1 && two.not_admitted == 1 && two.guard_refused == 1));
+    CHECK(stats.OfTable(0).keys == 4);
+    // A row stays with the slot that it was created for, whatever slot a later push says.
+    PushTally tally(&stats);
+    const std::vector<uint64_t> key = {4};
+    const std::vector<float> gradient(4, 1);
+    RowGradients other{0, key, gradient.data(), {}, {}};
+    other.slot = 2;
+    table.Apply(other, {2, 3, 1, 1}, &tally);
+    tally.Publish();
+    CHECK(stats.Of(0, 2).rows == 0);
+    // What is saved brings the same counts of rows and keys back.
+    PushTally restore(&restored_stats);
+    table.Visit(
+        3,
+        [&](uint64_t k, uint32_t slot, uint64_t touched, absl::Span<const float> values) {
+          CHECK(restored.RestoreRow(k, slot, touched, values, &restore));
+        },
+        [&](uint64_t k, uint32_t slot, uint64_t touched, uint32_t count) {
+          CHECK(restored.RestoreCounted(k, slot, touched, count, &restore));
+        });
+    restore.Publish();
+    for (uint32_t slot = 0; slot < 3; ++slot) {
+      CHECK(restored_stats.Of(0, slot).rows == stats.Of(0, slot).rows);
+      CHECK(restored_stats.Of(0, slot).keys == stats.Of(0, slot).keys);
+    }
+    CHECK(restored_stats.used_bytes == stats.used_bytes);
+    // At 12, key 3 (touched at 2) is past its TTL and key 4 (touched at 3) is not.
+    table.Sweep(12, table.cells(), &tally);
+    tally.Publish();
+    CHECK((stats.Of(0, 0).expired == 1 && stats.Of(0, 0).rows == 0));
+    CHECK((stats.Of(0, 1).expired == 0 && stats.Of(0, 1).rows == 1));
+  }
+  for (const StoreStats* s : {&stats, &restored_stats}) {
+    CHECK(s->OfTable(0).rows == 0);
+    CHECK(s->OfTable(0).keys == 0);
+    CHECK(s->used_bytes == 0);
+  }
+}
+
+TEST_CASE("JobSchema: bounds of what a tag holds are refused by name", "[store][unit]") {
+  JobConfig config;
+  config.mutable_job()->mutable_admission()->set_min_count(32768);
+  CHECK(JobSchema::Create(config).status().message() == "admission.min_count: 32768, must be in [1, 32767]");
+  config.mutable_job()->mutable_admission()->set_min_count(32767);
+  for (int s = 0; s <= 65536; ++s) config.mutable_plan()->mutable_schema()->add_slots("s");
+  CHECK(JobSchema::Create(config).status().message() == "plan.schema.slots: 65537, must be at most 65536");
+  config.mutable_plan()->mutable_schema()->mutable_slots()->RemoveLast();
+  CHECK(JobSchema::Create(config).value()->slot_count() == 65536);
+  CHECK(KeyIndex::TagOf(65535, KeyIndex::kMaxCount) != KeyIndex::kEmpty);
 }
 
 TEST_CASE("Initial values: pure functions with the stated moments", "[store][unit]") {

@@ -12,6 +12,7 @@ namespace shoal {
 
 Router::Router(std::vector<uint32_t> slots, uint32_t partitions) : slots_(std::move(slots)), partitions_(partitions) {
   SHOAL_CHECK(partitions_ > 0);
+  for (uint32_t slot : slots_) SHOAL_CHECK(slot <= std::numeric_limits<uint16_t>::max());
 }
 
 void Router::Route(const Batch& batch, KeyGroup* group) {
@@ -19,6 +20,7 @@ void Router::Route(const Batch& batch, KeyGroup* group) {
   for (uint32_t slot : slots_) occurrences += batch.slots[slot].keys.size();
   SHOAL_CHECK(occurrences < std::numeric_limits<uint32_t>::max());
   unique_.clear();
+  slot_end_.clear();
   PrepareTable();
   group->inverse.resize(batch.slots.size());
   for (std::vector<uint32_t>& inverse : group->inverse) inverse.clear();
@@ -27,6 +29,7 @@ void Router::Route(const Batch& batch, KeyGroup* group) {
     std::vector<uint32_t>& inverse = group->inverse[slot];
     inverse.resize(keys.size());
     FindIds(keys, inverse.data());
+    slot_end_.push_back(static_cast<uint32_t>(unique_.size()));
   }
   SortByPartition(group);
   for (uint32_t slot : slots_) {
@@ -90,6 +93,7 @@ void Router::SortByPartition(KeyGroup* group) {
   partition_of_.resize(count);
   position_of_.resize(count);
   group->keys.resize(count);
+  group->slots.resize(count);
   std::vector<uint32_t>& begin = group->partition_begin;
   begin.assign(size_t{partitions_} + 1, 0);
   for (size_t id = 0; id < count; ++id) {
@@ -98,10 +102,14 @@ void Router::SortByPartition(KeyGroup* group) {
   }
   for (uint32_t p = 0; p < partitions_; ++p) begin[p + 1] += begin[p];
   // begin[p] runs to the end of p while keys are placed, which is the begin of p + 1: shift back afterwards.
-  for (size_t id = 0; id < count; ++id) {
-    const uint32_t position = begin[partition_of_[id]]++;
-    position_of_[id] = position;
-    group->keys[position] = unique_[id];
+  size_t id = 0;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    for (; id < slot_end_[s]; ++id) {
+      const uint32_t position = begin[partition_of_[id]]++;
+      position_of_[id] = position;
+      group->keys[position] = unique_[id];
+      group->slots[position] = static_cast<uint16_t>(slots_[s]);
+    }
   }
   for (uint32_t p = partitions_; p > 0; --p) begin[p] = begin[p - 1];
   begin[0] = 0;

@@ -15,7 +15,7 @@ namespace shoal {
 // lane; not thread-safe.
 class Router {
  public:
-  // `slots`: schema indices, each once (ModelGraph::groups()). REQUIRES: partitions > 0.
+  // `slots`: schema indices below 2^16, each once (ModelGraph::groups()). REQUIRES: partitions > 0.
   Router(std::vector<uint32_t> slots, uint32_t partitions);
 
   // Overwrites *group; its vectors keep their capacity. Every slot must be in the batch, which must have fewer than
@@ -42,6 +42,7 @@ class Router {
   int shift_ = 0;            // hash >> shift_ is a cell
   uint32_t stamp_ = 0;
   std::vector<uint64_t> unique_;        // keys by id
+  std::vector<uint32_t> slot_end_;      // by entry of slots_: ids below this were seen in it or an earlier one
   std::vector<uint32_t> partition_of_;  // by id
   std::vector<uint32_t> position_of_;   // by id: in KeyGroup::keys
 };

@@ -26,6 +26,7 @@ TEST_CASE("Router: one partition keeps the order of first sight", "[unit]") {
   KeyGroup group;
   router.Route(MakeBatch({{9, 5, 9}, {1000}, {5, 7}}), &group);
   CHECK(group.keys == std::vector<uint64_t>{9, 5, 7});
+  CHECK(group.slots == std::vector<uint16_t>{0, 0, 2});
   CHECK(group.partition_begin == std::vector<uint32_t>{0, 3});
   REQUIRE(group.inverse.size() == 3);
   CHECK(group.inverse[0] == std::vector<uint32_t>{0, 1, 0});
@@ -47,18 +48,24 @@ TEST_CASE("Router: an empty batch and one without slots give no keys", "[unit]")
 // Everything that KeyGroup promises, checked against its definition.
 void CheckGroup(const Batch& batch, const std::vector<uint32_t>& slots, uint32_t partitions, const KeyGroup& group) {
   std::vector<std::vector<uint64_t>> expected(partitions);
+  std::vector<std::vector<uint16_t>> expected_slots(partitions);
   std::set<uint64_t> seen;
   for (uint32_t s : slots) {
     for (uint64_t key : batch.slots[s].keys) {
-      if (seen.insert(key).second) expected[PartitionOfKey(key, partitions)].push_back(key);
+      if (!seen.insert(key).second) continue;
+      expected[PartitionOfKey(key, partitions)].push_back(key);
+      expected_slots[PartitionOfKey(key, partitions)].push_back(static_cast<uint16_t>(s));
     }
   }
   REQUIRE(group.keys.size() == seen.size());
+  REQUIRE(group.slots.size() == seen.size());
   REQUIRE(group.partition_begin.size() == partitions + 1);
   for (uint32_t p = 0; p < partitions; ++p) {
     const std::vector<uint64_t> keys(group.keys.begin() + group.partition_begin[p],
                                      group.keys.begin() + group.partition_begin[p + 1]);
     REQUIRE(keys == expected[p]);
+    REQUIRE(std::vector<uint16_t>(group.slots.begin() + group.partition_begin[p],
+                                  group.slots.begin() + group.partition_begin[p + 1]) == expected_slots[p]);
   }
   for (uint32_t s : slots) {
     REQUIRE(group.inverse[s].size() == batch.slots[s].keys.size());

@@ -128,6 +128,7 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
   for (size_t s = 0; s < servers; ++s) {
     ServerCall& call = *servers_[s];
     call.keys.resize(groups_.size());
+    call.slots.resize(groups_.size());
     call.counts.resize(groups_.size());
     call.occurrences.resize(groups_.size());
     call.rows.resize(rows_.size());
@@ -235,6 +236,23 @@ void BatchStep::CountOccurrences() {
   }
 }
 
+void BatchStep::SetSlots(size_t server, uint32_t group, PushGroup* push) {
+  const std::vector<uint32_t>& slots = context_->model().groups()[group];
+  push->slots = {};
+  push->slot = slots.empty() ? uint16_t{0} : static_cast<uint16_t>(slots[0]);
+  if (slots.size() < 2) return;
+  if (single()) {
+    push->slots = groups_[group].slots;
+    return;
+  }
+  std::vector<uint16_t>& mine = servers_[server]->slots[group];
+  mine.clear();
+  ForEachRange(server, group, [&](uint32_t begin, uint32_t end) {
+    mine.insert(mine.end(), groups_[group].slots.begin() + begin, groups_[group].slots.begin() + end);
+  });
+  push->slots = mine;
+}
+
 void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
   ServerCall& call = *servers_[server];
   const ModelGraph& model = context_->model();
@@ -252,6 +270,7 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     push.counts = call.pull.groups[g].counts;
     push.tables = tables_of_group_[g];
     push.dims = dims_of_group_[g];
+    SetSlots(server, g, &push);
     push.gradients.clear();
     for (uint32_t t : tables_of_group_[g]) {
       if (single()) {
@@ -294,7 +313,6 @@ void BatchStep::StartPush(const PushRequest& prototype) {
 }
 
 PushEnd BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
-  counts->refused_rows += reply.refused_rows;
   PushEnd verdict = PushEnd::kDone;
   if (reply.outcome == RequestOutcome::kFenced) {
     ++counts->fenced;

@@ -25,7 +25,7 @@ enum class PushEnd {
 
 // Answers seen by a lane, added up.
 struct AnswerCounts {
-  uint64_t duplicate = 0, fenced = 0, stale_map = 0, misaligned = 0, out_of_order = 0, retries = 0, refused_rows = 0;
+  uint64_t duplicate = 0, fenced = 0, stale_map = 0, misaligned = 0, out_of_order = 0, retries = 0;
 };
 
 // Buffers and requests of one batch, reused from batch to batch. Owned by one lane; not thread-safe.
@@ -71,6 +71,7 @@ class BatchStep {
   // The share of one server.
   struct ServerCall {
     std::vector<std::vector<uint64_t>> keys;         // by group; unused with a single server
+    std::vector<std::vector<uint16_t>> slots;        // by group; unused with a single server or a single slot
     std::vector<std::vector<uint32_t>> counts;       // by group
     std::vector<std::vector<uint32_t>> occurrences;  // by group; admission only
     std::vector<std::vector<float>> rows;            // by table; unused with a single server
@@ -91,6 +92,7 @@ class BatchStep {
   void ScatterPulled();
   void BuildPush(size_t server, const PushRequest& prototype);
   void CountOccurrences();
+  void SetSlots(size_t server, uint32_t group, PushGroup* push);
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.
   template <typename Visit>
   void ForEachRange(size_t server, uint32_t group, Visit visit) const;

@@ -26,7 +26,6 @@ void AddReport(const WorkerJobReport& from, WorkerJobReport* to) {
   to->set_misaligned(to->misaligned() + from.misaligned());
   to->set_out_of_order(to->out_of_order() + from.out_of_order());
   to->set_retries(to->retries() + from.retries());
-  to->set_refused_rows(to->refused_rows() + from.refused_rows());
   to->set_bad_records(to->bad_records() + from.bad_records());
   for (const std::string& sample : from.bad_record_samples()) {
     if (to->bad_record_samples_size() < kMaxBadRecordSamples) to->add_bad_record_samples(sample);
@@ -79,7 +78,6 @@ void Progress::AddAnswers(uint64_t job, const AnswerCounts& counts) {
   delta.set_misaligned(counts.misaligned);
   delta.set_out_of_order(counts.out_of_order);
   delta.set_retries(counts.retries);
-  delta.set_refused_rows(counts.refused_rows);
   MutexLock lock(&mu_);
   AddReport(delta, &JobReport(job));
 }
