@@ -21,6 +21,8 @@
 
 namespace shoal {
 
+class BackgroundWriter;
+
 // A view of the job, in the order in which views came.
 struct JobNews {
   JobView view;
@@ -84,11 +86,7 @@ class ServerJob {
   // Fills `partitions`, which nobody else sees yet, from the checkpoint at `path`; *rounds: at which it was cut.
   absl::Status LoadAll(const std::string& path, const std::vector<std::shared_ptr<Partition>>& partitions,
                        uint64_t* rounds) const;
-  absl::Status LoadPart(const std::string& dir, const Manifest& manifest, const PartInfo& info,
-                        std::vector<std::shared_ptr<Partition>>* missing) const;
   absl::Status Install(std::vector<std::shared_ptr<Partition>> partitions, uint64_t rounds);
-  // The part's tables, partitions and optimizer state are the job's.
-  absl::Status CheckHeader(const PartHeader& header) const;
   PartHeader Header() const;
   // Refuses or replaces the map of partitions.
   absl::Status TakeMap(const JobView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -117,6 +115,8 @@ class ServerJob {
   // Waits for the round of the task (bsp) and keeps later ones back until ReleaseRound; *cut is that round.
   absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* cut);
   void ReleaseRound(uint64_t cut);
+  absl::Status CopyPartitions(const CheckpointTask& task, const OwnerMap& map, uint64_t rounds, absl::Duration timeout,
+                              BackgroundWriter* writer, PartInfo* info) const;
 
   const ParameterServerOptions options_;
   const std::shared_ptr<const JobSchema> schema_;

@@ -118,12 +118,14 @@ std::vector<float> TestCluster::Read(uint64_t key) {
 }
 
 absl::StatusOr<std::string> TestCluster::Save(const std::string& dir, const std::string& name, uint64_t sequence,
-                                              uint32_t keep) {
+                                              uint32_t keep, const std::string& parent) {
   CheckpointTask task;
   task.set_dir(dir);
   task.set_name(name);
+  task.set_parent(parent);
   Manifest manifest;
   manifest.set_sequence(sequence);
+  manifest.set_parent(parent);
   *manifest.mutable_job() = config_.job();
   *manifest.mutable_plan() = config_.plan();
   for (auto& server : servers_) {

@@ -97,7 +97,7 @@ class TestCluster {
 
   // Writes all parts and commits. Returns the directory or an error.
   absl::StatusOr<std::string> Save(const std::string& dir, const std::string& name, uint64_t sequence = 1,
-                                   uint32_t keep = 3);
+                                   uint32_t keep = 3, const std::string& parent = "");
 
   absl::Status last() const { return last_; }
 

@@ -187,6 +187,10 @@ class ActiveJob {
   absl::optional<absl::Duration> cancelled_at_;  // set: the job ends with its next checkpoint
   uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
   uint32_t cut_attempts_ = 0;
+  // What the next checkpoint may build on; forgotten with the process, so that it begins with a full one.
+  std::string parent_;                            // name of the newest one; empty: none
+  uint32_t deltas_ = 0;                           // since the last full one
+  uint32_t failed_checkpoints_ = 0;               // in a row
   absl::optional<absl::Duration> watched_since_;  // bsp, cancelled: whether rounds progress beyond watched_rounds_
   uint64_t watched_rounds_ = 0;
   absl::Duration watch_again_;

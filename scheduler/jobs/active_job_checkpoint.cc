@@ -87,6 +87,7 @@ void ActiveJob::StartCycle(bool final) {
   task->set_dir(job().checkpoint().dir());
   task->set_name(absl::StrFormat("%s%08d", kNamePrefix, cycle_->sequence));
   task->set_final(final);
+  if (!final && !parent_.empty() && deltas_ + 1 < job().checkpoint().full_every()) task->set_parent(parent_);
   task->set_keep(job().checkpoint().keep() > 0 ? job().checkpoint().keep() : kDefaultKeep);
 }
 
@@ -155,6 +156,7 @@ std::string ActiveJob::SerializedManifest() const {
   manifest.set_rounds_applied(cycle_->rounds);
   manifest.set_created(absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()));
   manifest.set_sequence(cycle_->sequence);
+  manifest.set_parent(cycle_->task.parent());
   return manifest.SerializeAsString();
 }
 
@@ -172,6 +174,9 @@ void ActiveJob::TakeCommit(const TaskResult& result) {
   Log(absl::StrCat("checkpoint ", result.path(), cycle_->task.final() ? " (final)" : ""));
   warning_.clear();
   cut_attempts_ = 0;
+  failed_checkpoints_ = 0;
+  deltas_ = cycle_->task.parent().empty() ? 0 : deltas_ + 1;
+  parent_ = cycle_->task.name();
   Bump();
   if (cycle_->task.final()) {
     phase_ = Phase::kReports;  // keeps the cycle: its digests are part of the final status
@@ -198,6 +203,8 @@ void ActiveJob::PeriodicFailed(const std::string& why) {
   }
   cut_attempts_ = 0;
   cut_margin_ = 2;
+  // Once may be a full disk, on which a delta has the better chance; twice may be the parent itself.
+  if (++failed_checkpoints_ > 1) parent_.clear();
   warning_ = absl::StrCat("the last periodic checkpoint failed: ", why);
   Log(warning_);
 }

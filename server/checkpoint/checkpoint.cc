@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "base/status_macros.h"
 #include "server/checkpoint/file_io.h"
 #include "server/checkpoint/manifest_file.h"
+#include "server/checkpoint/part_format.h"
 
 namespace shoal {
 namespace {
@@ -31,12 +34,30 @@ absl::Status RemoveTree(const std::string& path) {
   return SystemError("remove", path);
 }
 
-// All but the newest `keep` go. Damaged directories are left for people to look at.
+// All but the newest `keep` go, and what these build on. Damaged directories are left for people to look at.
 absl::Status Prune(const std::string& dir, uint32_t keep) {
   SHOAL_ASSIGN_OR_RETURN(const auto all, ListCheckpoints(dir));
   if (all.size() <= keep) return absl::OkStatus();
-  for (size_t i = 0; i < all.size() - keep; ++i) SHOAL_RETURN_IF_ERROR(RemoveTree(all[i].first));
-  return SyncDirectory(dir);
+  std::map<std::string, std::string> parent_of;
+  for (const auto& [path, manifest] : all) {
+    if (!manifest.parent().empty()) parent_of[path] = absl::StrCat(dir, "/", manifest.parent());
+  }
+  std::set<std::string> needed;
+  for (size_t i = all.size() - keep; i < all.size(); ++i) {
+    std::string path = all[i].first;
+    while (needed.insert(path).second && parent_of.count(path) != 0) path = parent_of[path];
+  }
+  bool removed = false;
+  // Newest first: a crash on the way leaves no delta without its parent.
+  for (size_t i = all.size() - keep; i-- > 0;) {
+    if (needed.count(all[i].first) != 0) continue;
+    // Out of the way in one step: a crash must not leave half a checkpoint under its name.
+    const std::string doomed = absl::StrCat(all[i].first, kTemporarySuffix);
+    if (std::rename(all[i].first.c_str(), doomed.c_str()) != 0) return SystemError("rename to", doomed);
+    SHOAL_RETURN_IF_ERROR(RemoveTree(doomed));
+    removed = true;
+  }
+  return removed ? SyncDirectory(dir) : absl::OkStatus();
 }
 
 }  // namespace
@@ -70,7 +91,7 @@ absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::
     return absl::AlreadyExistsError(absl::StrCat(path, ": holds checkpoint ", there.sequence()));
   }
   Manifest complete = manifest;
-  if (complete.format_version() == 0) complete.set_format_version(1);
+  complete.set_format_version(kCheckpointFormatVersion);
   for (const PartInfo& part : complete.parts()) {
     const std::string file = absl::StrCat(temporary, "/", part.file());
     SHOAL_RETURN_IF_ERROR(SyncFile(file));
@@ -79,12 +100,33 @@ absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::
       return absl::DataLossError(absl::StrCat(file, ": holds ", bytes, " bytes, its server wrote ", part.bytes()));
     }
   }
+  if (!complete.parent().empty()) {
+    const absl::StatusOr<uint64_t> checksum = ManifestChecksum(absl::StrCat(dir, "/", complete.parent()));
+    if (!checksum.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name, ": its parent ", complete.parent(), ": ", checksum.status().message()));
+    }
+    complete.set_parent_checksum(*checksum);
+  }
   SHOAL_RETURN_IF_ERROR(WriteManifestFiles(temporary, complete));
   SHOAL_RETURN_IF_ERROR(SyncDirectory(temporary));
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return SystemError("rename to", path);
   SHOAL_RETURN_IF_ERROR(SyncDirectory(dir));
   SHOAL_RETURN_IF_ERROR(Prune(dir, std::max<uint32_t>(1, keep)));
+  RemoveAbandoned(dir, name);
   return path;
+}
+
+void RemoveAbandoned(const std::string& dir, const std::string& name) {
+  std::error_code error;
+  std::vector<std::string> abandoned;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    if (!absl::EndsWith(file, kTemporarySuffix)) continue;
+    // Names of one job differ in a number of fixed width, so that they sort by age.
+    if (file.size() == name.size() + kTemporarySuffix.size() && file < name) abandoned.push_back(it->path().string());
+  }
+  for (const std::string& path : abandoned) (void)RemoveTree(path);
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(const std::string& dir) {

@@ -17,17 +17,22 @@ namespace shoal {
 absl::Status CheckWritable(const std::string& dir);
 
 // Second half of a checkpoint: writes the manifest into <dir>/<name>.tmp, fsyncs files and directories, renames to
-// <dir>/<name>, then removes all but the newest `keep` complete checkpoints (by sequence). Returns the directory.
+// <dir>/<name>, then removes all but the newest `keep` complete checkpoints (by sequence) and those that they build on.
+// Of a delta's parent only the name need be set; it must be there. Returns the directory.
 absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::string& name, const Manifest& manifest,
                                              uint32_t keep);
+
+// Removes what checkpoints of `dir` left that were never finished and came before `name` (a server died, a disk was
+// full): <earlier name>.tmp. Errors are ignored, the next checkpoint tries again.
+void RemoveAbandoned(const std::string& dir, const std::string& name);
 
 // Reads and checks the manifest of one checkpoint directory; `path` may also be a directory of checkpoints, whose
 // newest complete one is taken (its directory is returned through *resolved).
 absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved);
 // All complete checkpoints of a directory, oldest first: (directory, manifest).
 absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(const std::string& dir);
-// Every part is there, has its size and checksum, and parses; rows and digests add up to the manifest's. All problems
-// are named in one status.
+// Every part, of what a delta builds on too, is there, has its size and checksum, and parses; rows, versions and
+// digests add up to what the manifests say. All problems are named in one status.
 absl::Status VerifyCheckpoint(const std::string& dir);
 
 // One row of a sparse table (dense = false) or one dense block (key = block index, offset in the tensor).
@@ -40,7 +45,7 @@ struct CheckpointRow {
   absl::Span<const float> weights;
   absl::Span<const float> state;  // of the optimizer
 };
-// Visits all rows of all parts (for tools).
+// Visits all rows of the model, through what a delta builds on (for tools).
 absl::Status VisitRows(const std::string& dir, const std::function<void(const CheckpointRow&)>& visit);
 
 }  // namespace shoal

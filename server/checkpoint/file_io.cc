@@ -12,13 +12,19 @@
 #include "absl/strings/str_cat.h"
 
 namespace shoal {
+namespace {
+
+// Long enough for a spinning disk to be efficient, short enough that two of them are nothing beside a machine's memory.
+constexpr uint64_t kFlushBytes = 8 << 20;
+
+}  // namespace
 
 absl::Status SystemError(absl::string_view action, const std::string& path) {
   const int error = errno;
   const std::string message = absl::StrCat(action, " ", path, ": ", std::strerror(error));
   if (error == ENOENT) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return absl::ResourceExhaustedError(message);
   return absl::UnavailableError(message);
 }
 
@@ -68,6 +74,17 @@ absl::Status File::Append(absl::string_view bytes) {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return SystemError("write", path_);
     bytes.remove_prefix(static_cast<size_t>(put));
+    written_ += static_cast<uint64_t>(put);
+  }
+  if (written_ - flushed_ >= kFlushBytes) {
+    // Advice: where the file system has no such thing, the last fsync does it all. Waits for the stretch before, starts
+    // this one.
+    const uint64_t before = flushed_ >= kFlushBytes ? kFlushBytes : flushed_;
+    (void)sync_file_range(fd_, static_cast<off_t>(flushed_ - before), static_cast<off_t>(before),
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    (void)sync_file_range(fd_, static_cast<off_t>(flushed_), static_cast<off_t>(written_ - flushed_),
+                          SYNC_FILE_RANGE_WRITE);
+    flushed_ = written_;
   }
   return absl::OkStatus();
 }

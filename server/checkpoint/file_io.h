@@ -25,6 +25,8 @@ class File {
   absl::StatusOr<uint64_t> Size() const;
   // Exactly `count` bytes at `offset`; DATA_LOSS when the file is shorter.
   absl::Status ReadAt(uint64_t offset, uint64_t count, std::string* out) const;
+  // Keeps the bytes that the disk has not got yet few, so that neither the machine's memory fills with them nor the
+  // last sync takes long.
   absl::Status Append(absl::string_view bytes);
   // On disk, then closed.
   absl::Status SyncAndClose();
@@ -33,6 +35,8 @@ class File {
   File(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   const std::string path_;
   int fd_;
+  uint64_t written_ = 0;
+  uint64_t flushed_ = 0;  // handed to the disk
 };
 
 // errno as a status: what was tried on which path.

@@ -20,6 +20,14 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
   return file->SyncAndClose();
 }
 
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, File::OpenToRead(path));
+  SHOAL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  std::string bytes;
+  SHOAL_RETURN_IF_ERROR(file->ReadAt(0, size, &bytes));
+  return bytes;
+}
+
 }  // namespace
 
 std::string EncodeManifest(const Manifest& manifest) {
@@ -72,12 +80,14 @@ absl::Status WriteManifestFiles(const std::string& dir, const Manifest& manifest
   return WriteFile(absl::StrCat(dir, "/", kManifestFile), EncodeManifest(manifest));
 }
 
+absl::StatusOr<uint64_t> ManifestChecksum(const std::string& dir) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(absl::StrCat(dir, "/", kManifestFile)));
+  return HashBytes(bytes);
+}
+
 absl::StatusOr<Manifest> ReadManifestFile(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", kManifestFile);
-  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, File::OpenToRead(path));
-  SHOAL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  std::string bytes;
-  SHOAL_RETURN_IF_ERROR(file->ReadAt(0, size, &bytes));
+  SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   absl::StatusOr<Manifest> manifest = ParseManifest(bytes);
   if (manifest.ok()) return manifest;
   return absl::Status(manifest.status().code(), absl::StrCat(path, ": ", manifest.status().message()));

@@ -20,6 +20,9 @@ absl::Status WriteManifestFiles(const std::string& dir, const Manifest& manifest
 // NOT_FOUND when there is none; DATA_LOSS says what is damaged.
 absl::StatusOr<Manifest> ReadManifestFile(const std::string& dir);
 
+// XXH64 of the manifest file's bytes: what a delta remembers of its parent.
+absl::StatusOr<uint64_t> ManifestChecksum(const std::string& dir);
+
 // Bytes of manifest.bin.
 std::string EncodeManifest(const Manifest& manifest);
 absl::StatusOr<Manifest> ParseManifest(absl::string_view bytes);

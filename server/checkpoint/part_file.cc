@@ -1,5 +1,6 @@
 #include "server/checkpoint/part_file.h"
 
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -30,6 +31,11 @@ std::string PartFileName(absl::string_view server) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') c = '_';
   }
   return out + ".part";
+}
+
+void DiscardPart(const std::string& dir, const std::string& file) {
+  (void)unlink(absl::StrCat(dir, "/", file).c_str());
+  (void)rmdir(dir.c_str());
 }
 
 struct PartWriter::Hasher {

@@ -18,6 +18,10 @@ namespace shoal {
 // File name of a server's part: its name with everything but letters, digits, '.', '_' and '-' replaced.
 std::string PartFileName(absl::string_view server);
 
+// Removes an unfinished part, and its directory if that was all. Failures don't matter: the next checkpoint tries
+// again.
+void DiscardPart(const std::string& dir, const std::string& file);
+
 // Writes one part, section by section. Not thread-safe.
 class PartWriter {
  public:

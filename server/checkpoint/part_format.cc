@@ -9,7 +9,8 @@ namespace {
 
 constexpr absl::string_view kPartMagic = "SHOALPRT";
 constexpr absl::string_view kEndMagic = "SHOALEND";
-constexpr uint64_t kEntryBytes = 48;
+constexpr uint64_t kEntryBytes = 56;
+constexpr absl::string_view kImageMagic = "SHOALIMG";
 
 absl::Status Damaged(absl::string_view what) { return absl::DataLossError(what); }
 
@@ -105,12 +106,14 @@ std::string EncodePartIndex(absl::Span<const PartEntry> entries, uint64_t index_
   std::string out;
   AppendValue(&out, static_cast<uint64_t>(entries.size()));
   for (const PartEntry& entry : entries) {
-    AppendValue(&out, static_cast<uint64_t>(entry.partition));
+    AppendValue(&out, entry.partition);
+    AppendValue(&out, static_cast<uint32_t>(entry.delta ? 1 : 0));
     AppendValue(&out, entry.offset);
     AppendValue(&out, entry.bytes);
     AppendValue(&out, entry.checksum);
     AppendValue(&out, entry.rows);
     AppendValue(&out, entry.counted);
+    AppendValue(&out, entry.erased);
   }
   const uint64_t bytes = out.size(), checksum = HashBytes(out);
   AppendValue(&out, index_offset);
@@ -147,18 +150,62 @@ absl::StatusOr<std::vector<PartEntry>> ParsePartIndex(absl::string_view index, c
   std::vector<PartEntry> entries(count);
   for (uint64_t i = 0; i < count; ++i) {
     PartEntry& entry = entries[i];
-    uint64_t partition = 0;
-    (void)(in.Read(&partition) && in.Read(&entry.offset) && in.Read(&entry.bytes) && in.Read(&entry.checksum) &&
-           in.Read(&entry.rows) && in.Read(&entry.counted));
+    uint32_t kind = 0;
+    (void)(in.Read(&entry.partition) && in.Read(&kind) && in.Read(&entry.offset) && in.Read(&entry.bytes) &&
+           in.Read(&entry.checksum) && in.Read(&entry.rows) && in.Read(&entry.counted) && in.Read(&entry.erased));
+    const uint32_t partition = entry.partition;
     if (partition >= partitions || (i > 0 && partition <= entries[i - 1].partition)) {
       return Damaged(absl::StrCat("index: partition ", partition, " is out of order or not below ", partitions));
     }
-    entry.partition = static_cast<uint32_t>(partition);
+    if (kind > 1) return Damaged(absl::StrCat("index: section of partition ", partition, " is of kind ", kind));
+    entry.delta = kind == 1;
     if (entry.offset > footer.index_offset || entry.bytes > footer.index_offset - entry.offset) {
       return Damaged(absl::StrCat("index: section of partition ", partition, " lies outside the file"));
     }
   }
   return entries;
+}
+
+void SealImage(PartEntry entry, uint64_t shape, std::string* image) {
+  const absl::string_view section = absl::string_view(*image).substr(kImageHeadBytes);
+  std::string head(kImageMagic);
+  AppendValue(&head, shape);
+  AppendValue(&head, entry.partition);
+  AppendValue(&head, static_cast<uint32_t>(entry.delta ? 1 : 0));
+  AppendValue(&head, static_cast<uint64_t>(section.size()));
+  AppendValue(&head, HashBytes(section));
+  AppendValue(&head, entry.rows);
+  AppendValue(&head, entry.counted);
+  AppendValue(&head, entry.erased);
+  AppendValue(&head, HashBytes(head));
+  image->replace(0, kImageHeadBytes, head);
+}
+
+absl::StatusOr<PartEntry> ParseImage(absl::string_view image, uint64_t shape, absl::string_view* section) {
+  ByteReader in(image);
+  PartEntry entry;
+  absl::string_view magic;
+  uint64_t its_shape, head_checksum;
+  uint32_t kind;
+  if (!in.Take(kImageMagic.size(), &magic) || magic != kImageMagic) return Damaged("image: not one of a partition");
+  if (!in.Read(&its_shape) || !in.Read(&entry.partition) || !in.Read(&kind) || !in.Read(&entry.bytes) ||
+      !in.Read(&entry.checksum) || !in.Read(&entry.rows) || !in.Read(&entry.counted) || !in.Read(&entry.erased) ||
+      !in.Read(&head_checksum)) {
+    return Damaged("image: head cut short");
+  }
+  if (HashBytes(image.substr(0, kImageHeadBytes - sizeof(head_checksum))) != head_checksum) {
+    return Damaged("image: checksum of its head differs");
+  }
+  if (its_shape != shape) {
+    return absl::InvalidArgumentError("image: its tables, tensors or slots are not those of this job");
+  }
+  if (kind > 1) return Damaged(absl::StrCat("image: kind ", kind, ", must be 0 (full) or 1 (delta)"));
+  if (entry.bytes != in.left()) {
+    return Damaged(absl::StrCat("image: holds ", in.left(), " bytes of section, its head says ", entry.bytes));
+  }
+  entry.delta = kind == 1;
+  *section = image.substr(kImageHeadBytes);
+  return entry;
 }
 
 }  // namespace shoal

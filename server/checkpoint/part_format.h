@@ -34,12 +34,16 @@ struct PartHeader {
 
 // One partition's progress.
 struct PartitionProgress {
+  // Of `base`: the section holds everything.
+  static constexpr uint64_t kNoBase = ~uint64_t{0};
   struct OpenSplit {
     uint64_t number = 0;
     uint64_t lease = 0;
     uint64_t watermark = 0;
   };
   uint32_t partition = 0;
+  uint64_t base = kNoBase;  // a delta's: the version of the partition that it changes
+  uint64_t version = 0;     // of the partition: counts its changes
   uint64_t examples = 0;
   uint64_t rounds_applied = 0;
   uint64_t done_prefix = 0;
@@ -58,11 +62,13 @@ struct PartBlock {
 // One entry of a part's index.
 struct PartEntry {
   uint32_t partition = 0;
+  bool delta = false;   // holds what changed since the same partition's section in the parent
   uint64_t offset = 0;  // of the section in the file
   uint64_t bytes = 0;
   uint64_t checksum = 0;
   uint64_t rows = 0;
   uint64_t counted = 0;
+  uint64_t erased = 0;  // keys that a delta takes away
 };
 
 // Appends one partition's section to a string, in this order: progress; per table BeginTable, its rows, its counted
@@ -71,22 +77,24 @@ class SectionWriter {
  public:
   explicit SectionWriter(std::string* out) : out_(out) {}
   void Progress(const PartitionProgress& progress, uint32_t tables);
-  // Rows and counted keys may follow in any order; EndTable writes their counts.
+  // Rows, counted and erased keys may follow in any order; EndTable writes their counts.
   void BeginTable();
   void Row(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values);
   void Counted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count);
+  void Erased(uint64_t key);
   void EndTable();
   void BeginBlocks(uint64_t count);
   void Block(const PartBlock& block);
   uint64_t rows() const { return rows_; }
   uint64_t counted() const { return counted_; }
+  uint64_t erased() const { return erased_; }
 
  private:
   std::string* const out_;
-  std::string counted_bytes_;
+  std::string counted_bytes_, erased_bytes_;
   size_t table_at_ = 0;
-  uint64_t rows_ = 0, counted_ = 0;              // of the section
-  uint64_t table_rows_ = 0, table_counted_ = 0;  // of the table
+  uint64_t rows_ = 0, counted_ = 0, erased_ = 0;                    // of the section
+  uint64_t table_rows_ = 0, table_counted_ = 0, table_erased_ = 0;  // of the table
 };
 
 // Receives a parsed section. A bad status from any of them ends the parsing and is returned.
@@ -97,8 +105,13 @@ class SectionVisitor {
   virtual absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched,
                            absl::Span<const float> values) = 0;
   virtual absl::Status Counted(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) = 0;
+  // Deltas only.
+  virtual absl::Status Erased(uint32_t table, uint64_t key) = 0;
   virtual absl::Status Block(const PartBlock& block) = 0;
 };
+
+// INVALID_ARGUMENT says where partitions, tables, tensors or slots differ from those that `whose` has ("the job").
+absl::Status CheckHeader(const PartHeader& saved, const PartHeader& wanted, absl::string_view whose);
 
 // Header with magic and checksum.
 std::string EncodePartHeader(const PartHeader& header);
@@ -119,6 +132,14 @@ absl::StatusOr<PartFooter> ParsePartFooter(absl::string_view footer, uint64_t fi
 // Checks offsets against the file, order of partitions and the checksum.
 absl::StatusOr<std::vector<PartEntry>> ParsePartIndex(absl::string_view index, const PartFooter& footer,
                                                       uint32_t partitions);
+
+// A section by itself, as servers send it to each other: a head that says what its index entry would say, then the
+// section. `shape` (HashBytes of a header) tells apart jobs whose tables differ.
+inline constexpr uint64_t kImageHeadBytes = 72;
+// Fills the first kImageHeadBytes of `image`, whose section follows them. `entry`: as for PartWriter::Add.
+void SealImage(PartEntry entry, uint64_t shape, std::string* image);
+// DATA_LOSS or INVALID_ARGUMENT say what is wrong with the head; *section views the rest, which ParseSection checks.
+absl::StatusOr<PartEntry> ParseImage(absl::string_view image, uint64_t shape, absl::string_view* section);
 
 // Checks the section's checksum, parses it, and checks the counts against its entry.
 absl::Status ParseSection(absl::string_view bytes, const PartHeader& header, const PartEntry& entry,

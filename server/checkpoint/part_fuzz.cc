@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
 #include "base/hash.h"
 #include "server/checkpoint/part_format.h"
@@ -27,6 +29,7 @@ class Reader : public SectionVisitor {
     if (slot >= kSlots) std::abort();
     return absl::OkStatus();
   }
+  absl::Status Erased(uint32_t, uint64_t) override { return absl::OkStatus(); }
   absl::Status Block(const PartBlock& block) override {
     (void)Add(block.weights);
     return Add(block.state);
@@ -64,6 +67,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   entry.bytes = size;
   entry.checksum = shoal::HashBytes(bytes);
   shoal::Reader reader;
-  (void)shoal::ParseSection(bytes, header, entry, &reader);
+  for (bool delta : {false, true}) {
+    entry.delta = delta;
+    (void)shoal::ParseSection(bytes, header, entry, &reader);
+  }
+  if (size >= shoal::kImageHeadBytes) {
+    std::string image(bytes);
+    const uint64_t checksum = shoal::HashBytes(bytes.substr(0, shoal::kImageHeadBytes - sizeof(checksum)));
+    std::memcpy(&image[shoal::kImageHeadBytes - sizeof(checksum)], &checksum, sizeof(checksum));
+    absl::string_view section;
+    (void)shoal::ParseImage(image, 0, &section);
+  }
   return 0;
 }

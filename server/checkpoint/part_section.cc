@@ -31,9 +31,10 @@ class SectionParser {
     for (uint32_t table = 0; table < header_.tables.size(); ++table) SHOAL_RETURN_IF_ERROR(Table(table));
     SHOAL_RETURN_IF_ERROR(Blocks());
     if (in_.left() != 0) return Damaged(absl::StrCat(in_.left(), " bytes too many"));
-    if (rows_ != entry_.rows || counted_ != entry_.counted) {
-      return Damaged(absl::StrCat("holds ", rows_, " rows and ", counted_, " counted keys, the index says ",
-                                  entry_.rows, " and ", entry_.counted));
+    if (rows_ != entry_.rows || counted_ != entry_.counted || erased_ != entry_.erased) {
+      return Damaged(absl::StrCat("holds ", rows_, " rows, ", counted_, " counted and ", erased_,
+                                  " erased keys, the index says ", entry_.rows, ", ", entry_.counted, " and ",
+                                  entry_.erased));
     }
     return absl::OkStatus();
   }
@@ -52,9 +53,9 @@ class SectionParser {
     PartitionProgress progress;
     uint32_t tables;
     uint64_t extras, open;
-    if (!in_.Read(&progress.partition) || !in_.Read(&tables) || !in_.Read(&progress.examples) ||
-        !in_.Read(&progress.rounds_applied) || !in_.Read(&progress.done_prefix) || !in_.Read(&extras) ||
-        !in_.Has(extras, sizeof(uint64_t))) {
+    if (!in_.Read(&progress.partition) || !in_.Read(&tables) || !in_.Read(&progress.base) ||
+        !in_.Read(&progress.version) || !in_.Read(&progress.examples) || !in_.Read(&progress.rounds_applied) ||
+        !in_.Read(&progress.done_prefix) || !in_.Read(&extras) || !in_.Has(extras, sizeof(uint64_t))) {
       return Damaged("progress cut short");
     }
     if (progress.partition != entry_.partition) {
@@ -62,6 +63,10 @@ class SectionParser {
     }
     if (tables != header_.tables.size()) {
       return Damaged(absl::StrCat("has ", tables, " tables, the header ", header_.tables.size()));
+    }
+    if ((progress.base != PartitionProgress::kNoBase) != entry_.delta) {
+      return Damaged(absl::StrCat("its section is ", entry_.delta ? "full" : "a delta", ", the index says it is ",
+                                  entry_.delta ? "a delta" : "full"));
     }
     progress.done_extra.resize(extras);
     for (uint64_t& number : progress.done_extra) (void)in_.Read(&number);
@@ -85,9 +90,10 @@ class SectionParser {
   absl::Status Table(uint32_t table) {
     const PartHeader::Table& shape = header_.tables[table];
     const uint64_t values = uint64_t{shape.dim} + shape.state;
-    uint64_t rows = 0, counted = 0, key = 0, touched = 0;
+    uint64_t rows = 0, counted = 0, erased = 0, key = 0, touched = 0;
     uint32_t slot = 0, count = 0;
-    if (!in_.Read(&rows) || !in_.Read(&counted) || !in_.Has(rows, kRowHeadBytes + values * sizeof(float))) {
+    if (!in_.Read(&rows) || !in_.Read(&counted) || !in_.Read(&erased) ||
+        !in_.Has(rows, kRowHeadBytes + values * sizeof(float))) {
       return Damaged(absl::StrCat("rows of table ", shape.name, " cut short"));
     }
     for (uint64_t i = 0; i < rows; ++i) {
@@ -103,8 +109,17 @@ class SectionParser {
       if (slot >= header_.slot_count()) return BadSlot(shape, key, slot);
       SHOAL_RETURN_IF_ERROR(visitor_->Counted(table, key, slot, touched, count));
     }
+    if (!in_.Has(erased, sizeof(key))) return Damaged(absl::StrCat("erased keys of table ", shape.name, " cut short"));
+    if (erased != 0 && !entry_.delta) {
+      return Damaged(absl::StrCat("table ", shape.name, " has ", erased, " erased keys, but is full"));
+    }
+    for (uint64_t i = 0; i < erased; ++i) {
+      (void)in_.Read(&key);
+      SHOAL_RETURN_IF_ERROR(visitor_->Erased(table, key));
+    }
     rows_ += rows;
     counted_ += counted;
+    erased_ += erased;
     return absl::OkStatus();
   }
 
@@ -137,7 +152,7 @@ class SectionParser {
   const PartEntry& entry_;
   SectionVisitor* const visitor_;
   std::vector<float> floats_;
-  uint64_t rows_ = 0, counted_ = 0;
+  uint64_t rows_ = 0, counted_ = 0, erased_ = 0;
 };
 
 }  // namespace
@@ -145,6 +160,8 @@ class SectionParser {
 void SectionWriter::Progress(const PartitionProgress& progress, uint32_t tables) {
   AppendValue(out_, progress.partition);
   AppendValue(out_, tables);
+  AppendValue(out_, progress.base);
+  AppendValue(out_, progress.version);
   AppendValue(out_, progress.examples);
   AppendValue(out_, progress.rounds_applied);
   AppendValue(out_, progress.done_prefix);
@@ -160,10 +177,10 @@ void SectionWriter::Progress(const PartitionProgress& progress, uint32_t tables)
 
 void SectionWriter::BeginTable() {
   table_at_ = out_->size();
-  AppendValue(out_, uint64_t{0});
-  AppendValue(out_, uint64_t{0});
+  for (int count = 0; count < 3; ++count) AppendValue(out_, uint64_t{0});
   counted_bytes_.clear();
-  table_rows_ = table_counted_ = 0;
+  erased_bytes_.clear();
+  table_rows_ = table_counted_ = table_erased_ = 0;
 }
 
 void SectionWriter::Row(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values) {
@@ -182,12 +199,19 @@ void SectionWriter::Counted(uint64_t key, uint32_t slot, uint64_t touched, uint3
   ++table_counted_;
 }
 
+void SectionWriter::Erased(uint64_t key) {
+  AppendValue(&erased_bytes_, key);
+  ++table_erased_;
+}
+
 void SectionWriter::EndTable() {
-  std::memcpy(&(*out_)[table_at_], &table_rows_, sizeof(table_rows_));
-  std::memcpy(&(*out_)[table_at_ + sizeof(table_rows_)], &table_counted_, sizeof(table_counted_));
+  const uint64_t counts[] = {table_rows_, table_counted_, table_erased_};
+  std::memcpy(&(*out_)[table_at_], counts, sizeof(counts));
   *out_ += counted_bytes_;
+  *out_ += erased_bytes_;
   rows_ += table_rows_;
   counted_ += table_counted_;
+  erased_ += table_erased_;
 }
 
 void SectionWriter::BeginBlocks(uint64_t count) { AppendValue(out_, count); }

@@ -1,23 +1,23 @@
 // Reading whole checkpoints: verification and visiting of all rows.
 #include <xxhash.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "server/checkpoint/chain.h"
 #include "server/checkpoint/checkpoint.h"
-#include "server/checkpoint/manifest_file.h"
-#include "server/checkpoint/part_file.h"
 
 namespace shoal {
 namespace {
 
-// Sums digests, counts, and hands rows on. Not thread-safe.
+// Sums digests, or hands rows on. Not thread-safe.
 class Summer : public SectionVisitor {
  public:
-  explicit Summer(const PartHeader& header, const std::function<void(const CheckpointRow&)>* visit)
+  Summer(const PartHeader& header, const std::function<void(const CheckpointRow&)>* visit)
       : header_(header), visit_(visit), hasher_(XXH64_createState()) {}
   ~Summer() override { XXH64_freeState(hasher_); }
 
@@ -34,6 +34,7 @@ class Summer : public SectionVisitor {
     return absl::OkStatus();
   }
   absl::Status Counted(uint32_t, uint64_t, uint32_t, uint64_t, uint32_t) override { return absl::OkStatus(); }
+  absl::Status Erased(uint32_t, uint64_t) override { return absl::OkStatus(); }
   absl::Status Block(const PartBlock& block) override {
     CheckpointRow row;
     row.table = header_.tensors[block.tensor];
@@ -65,27 +66,27 @@ class Summer : public SectionVisitor {
   std::map<std::string, std::pair<uint64_t, uint64_t>> sums_;  // by table: digest, rows
 };
 
-// Adds up what a checkpoint holds and collects everything that is wrong.
+// Only looks at whether a section parses.
+class Nobody : public SectionVisitor {
+ public:
+  absl::Status Progress(const PartitionProgress&) override { return absl::OkStatus(); }
+  absl::Status Row(uint32_t, uint64_t, uint32_t, uint64_t, absl::Span<const float>) override {
+    return absl::OkStatus();
+  }
+  absl::Status Counted(uint32_t, uint64_t, uint32_t, uint64_t, uint32_t) override { return absl::OkStatus(); }
+  absl::Status Erased(uint32_t, uint64_t) override { return absl::OkStatus(); }
+  absl::Status Block(const PartBlock&) override { return absl::OkStatus(); }
+};
+
+// Looks at everything that a checkpoint is made of and collects all that is wrong.
 class Verifier {
  public:
-  Verifier(std::string dir, const Manifest& manifest) : dir_(std::move(dir)), manifest_(manifest) {}
+  explicit Verifier(const std::vector<ChainLink>& chain) : chain_(chain) {}
 
   absl::Status Run() {
-    for (const PartInfo& info : manifest_.parts()) {
-      const absl::Status status = Part(info);
-      if (!status.ok()) problems_.push_back(std::string(status.message()));
-    }
-    uint32_t partitions = partitions_;
-    for (uint32_t p = 0; p < partitions; ++p) {
-      if (seen_[p] != 1) problems_.push_back(absl::StrCat(dir_, ": partition ", p, " is in ", seen_[p], " parts"));
-      if (problems_.size() >= kMaxProblems) break;
-    }
-    for (const TableDigest& digest : manifest_.digests()) {
-      const auto& [sum, rows] = sums_[digest.table()];
-      if (sum == digest.sum() && rows == digest.rows()) continue;
-      problems_.push_back(absl::StrCat(dir_, ": table ", digest.table(), ": digest ", absl::Hex(sum), " over ", rows,
-                                       " rows, the manifest says ", absl::Hex(digest.sum()), " over ", digest.rows()));
-    }
+    for (const ChainLink& link : chain_) Link(link);
+    // What the sections amount to can only be told when each of them can be read.
+    if (problems_.empty()) Sums();
     if (problems_.empty()) return absl::OkStatus();
     return absl::DataLossError(absl::StrJoin(problems_, "\n"));
   }
@@ -93,68 +94,84 @@ class Verifier {
  private:
   static constexpr size_t kMaxProblems = 100;  // enough to see what is going on, too few to flood a terminal
 
-  absl::Status Part(const PartInfo& info) {
-    const std::string path = absl::StrCat(dir_, "/", info.file());
+  void Problem(absl::string_view what) {
+    if (problems_.size() < kMaxProblems) problems_.emplace_back(what);
+  }
+
+  void Link(const ChainLink& link) {
+    std::map<uint32_t, int> seen;
+    uint32_t partitions = 0;
+    for (const PartInfo& info : link.manifest.parts()) {
+      const absl::Status status = Part(link.dir, info, &seen, &partitions);
+      if (!status.ok()) Problem(status.message());
+    }
+    for (uint32_t p = 0; p < partitions; ++p) {
+      if (seen[p] != 1) Problem(absl::StrCat(link.dir, ": partition ", p, " is in ", seen[p], " parts"));
+    }
+  }
+
+  absl::Status Part(const std::string& dir, const PartInfo& info, std::map<uint32_t, int>* seen, uint32_t* partitions) {
+    const std::string path = absl::StrCat(dir, "/", info.file());
     SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<PartFile> part, PartFile::Open(path, info.bytes()));
     SHOAL_ASSIGN_OR_RETURN(const uint64_t checksum, part->Checksum());
-    if (checksum != info.checksum()) problems_.push_back(absl::StrCat(path, ": checksum of the file differs"));
-    partitions_ = std::max(partitions_, part->header().partitions);
-    Summer summer(part->header(), nullptr);
+    if (checksum != info.checksum()) Problem(absl::StrCat(path, ": checksum of the file differs"));
+    *partitions = std::max(*partitions, part->header().partitions);
     uint64_t rows = 0, counted = 0;
     std::string section;
+    Nobody nobody;
     for (const PartEntry& entry : part->entries()) {
-      ++seen_[entry.partition];
+      ++(*seen)[entry.partition];
       rows += entry.rows;
       counted += entry.counted;
       SHOAL_RETURN_IF_ERROR(part->ReadSection(entry, &section));
-      const absl::Status parsed = ParseSection(section, part->header(), entry, &summer);
-      if (!parsed.ok()) problems_.push_back(absl::StrCat(path, ": ", parsed.message()));
-    }
-    for (const auto& [table, sum] : summer.sums()) {
-      sums_[table].first += sum.first;
-      sums_[table].second += sum.second;
+      const absl::Status parsed = ParseSection(section, part->header(), entry, &nobody);
+      if (!parsed.ok()) Problem(absl::StrCat(path, ": ", parsed.message()));
     }
     if (rows != info.rows() || rows + counted != info.keys()) {
-      problems_.push_back(absl::StrCat(path, ": holds ", rows, " rows and ", rows + counted,
-                                       " keys, the manifest says ", info.rows(), " and ", info.keys()));
+      Problem(absl::StrCat(path, ": holds ", rows, " rows and ", rows + counted, " keys, the manifest says ",
+                           info.rows(), " and ", info.keys()));
     }
     if (part->entries().size() != static_cast<size_t>(info.partitions_size())) {
-      problems_.push_back(absl::StrCat(path, ": holds ", part->entries().size(), " partitions, the manifest says ",
-                                       info.partitions_size()));
+      Problem(absl::StrCat(path, ": holds ", part->entries().size(), " partitions, the manifest says ",
+                           info.partitions_size()));
     }
     return absl::OkStatus();
   }
 
-  const std::string dir_;
-  const Manifest& manifest_;
+  void Sums() {
+    const ChainLink& newest = chain_.front();
+    const auto reader = CheckpointReader::Open(newest.dir, [](uint32_t) { return true; });
+    if (!reader.ok()) return Problem(reader.status().message());
+    Summer summer((*reader)->header(), nullptr);
+    for (uint32_t p = 0; p < (*reader)->partitions(); ++p) {
+      const absl::Status visited = (*reader)->Visit(p, &summer);
+      if (!visited.ok()) Problem(visited.message());
+    }
+    std::map<std::string, std::pair<uint64_t, uint64_t>> sums = summer.sums();
+    for (const TableDigest& digest : newest.manifest.digests()) {
+      const auto& [sum, rows] = sums[digest.table()];
+      if (sum == digest.sum() && rows == digest.rows()) continue;
+      Problem(absl::StrCat(newest.dir, ": table ", digest.table(), ": digest ", absl::Hex(sum), " over ", rows,
+                           " rows, the manifest says ", absl::Hex(digest.sum()), " over ", digest.rows()));
+    }
+  }
+
+  const std::vector<ChainLink>& chain_;
   std::vector<std::string> problems_;
-  std::map<uint32_t, int> seen_;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> sums_;
-  uint32_t partitions_ = 0;
 };
 
 }  // namespace
 
 absl::Status VerifyCheckpoint(const std::string& dir) {
-  std::string resolved;
-  SHOAL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(dir, &resolved));
-  return Verifier(resolved, manifest).Run();
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<ChainLink> chain, ReadChain(dir));
+  return Verifier(chain).Run();
 }
 
 absl::Status VisitRows(const std::string& dir, const std::function<void(const CheckpointRow&)>& visit) {
-  std::string resolved;
-  SHOAL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(dir, &resolved));
-  std::string section;
-  for (const PartInfo& info : manifest.parts()) {
-    const std::string path = absl::StrCat(resolved, "/", info.file());
-    SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<PartFile> part, PartFile::Open(path, info.bytes()));
-    Summer summer(part->header(), &visit);
-    for (const PartEntry& entry : part->entries()) {
-      SHOAL_RETURN_IF_ERROR(part->ReadSection(entry, &section));
-      const absl::Status parsed = ParseSection(section, part->header(), entry, &summer);
-      if (!parsed.ok()) return absl::Status(parsed.code(), absl::StrCat(path, ": ", parsed.message()));
-    }
-  }
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                         CheckpointReader::Open(dir, [](uint32_t) { return true; }));
+  Summer summer(reader->header(), &visit);
+  for (uint32_t p = 0; p < reader->partitions(); ++p) SHOAL_RETURN_IF_ERROR(reader->Visit(p, &summer));
   return absl::OkStatus();
 }
 

@@ -58,6 +58,7 @@ void DenseBlocks::Apply(const float* sums, const PushContext& context, PushTally
     }
     schema_.dense_rule->UpdateBlock(block.values.data(), block.values.data() + size, gradient, size,
                                     block.layout->row_size, context.factor);
+    block.version = context.version;
   }
 }
 

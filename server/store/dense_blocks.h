@@ -33,6 +33,8 @@ class DenseBlocks {
 
   uint64_t count() const { return blocks_.size(); }
   PartBlock At(uint64_t block) const;
+  // Whether it was stepped by a push that made a version above this one.
+  bool ChangedSince(uint64_t block, uint64_t version) const { return blocks_[block].version > version; }
   // Overwrites a block with what a checkpoint held. INVALID_ARGUMENT when shapes differ.
   absl::Status Restore(const PartBlock& block);
 
@@ -41,6 +43,7 @@ class DenseBlocks {
     const DenseBlock* layout;
     uint64_t state_size;
     std::vector<float> values;  // weights, then state
+    uint64_t version = 0;       // of the partition after the last step
   };
   const JobSchema& schema_;
   StoreStats* const stats_;

@@ -16,8 +16,6 @@ constexpr uint32_t kMaxDim = 1 << 20;
 // A job file without these fields means its documented defaults.
 constexpr uint32_t kDefaultPartitions = 256;
 constexpr float kDefaultMaxAbs = 1e6f;
-// A counted key keeps the time of its last touch in 32 bits: ttl / 2^16 is fine enough and lasts 2^48 ttl units.
-constexpr uint64_t kQuantaPerTtl = 1 << 16;
 
 Optimizer WithDefault(const Optimizer& config, bool sparse) {
   Optimizer out = config;
@@ -67,6 +65,15 @@ absl::Status FillTables(const JobPlan& plan, JobSchema* schema) {
   return absl::OkStatus();
 }
 
+void FillHeader(JobSchema* schema) {
+  PartHeader& header = schema->header;
+  header.partitions = schema->partitions;
+  for (const SparseSchema& table : schema->tables) header.tables.push_back({table.name, table.dim, table.state});
+  for (const TensorSpec& tensor : schema->tensors) header.tensors.push_back(tensor.name());
+  header.slots = schema->slots;
+  schema->shape = HashBytes(EncodePartHeader(header));
+}
+
 void FillSync(const Sync& sync, JobSchema* schema) {
   if (sync.has_bsp()) {
     schema->sync = SyncMode::kBsp;
@@ -102,15 +109,15 @@ absl::StatusOr<std::shared_ptr<const JobSchema>> JobSchema::Create(const JobConf
     return absl::InvalidArgumentError(
         absl::StrCat("admission.min_count: ", schema->min_count, ", must be in [1, ", KeyIndex::kMaxCount + 1, "]"));
   }
-  // Half of all counts is for ever, and sums with it do not overflow.
-  schema->ttl_examples = std::min(job.ttl().examples(), uint64_t{1} << 62);
-  schema->ttl_quantum = schema->ttl_examples / kQuantaPerTtl + 1;
+  schema->expiry = Expiry(job.ttl().examples());
+  schema->delta_checkpoints = job.checkpoint().full_every() > 1;
   schema->soft_limit_bytes = job.memory().soft_limit();
   schema->hard_limit_bytes = job.memory().hard_limit();
   FillSync(job.sync(), schema.get());
   if (schema->sync == SyncMode::kBsp && (schema->lanes == 0 || schema->lanes > 65536)) {
     return absl::InvalidArgumentError(absl::StrCat("sync.bsp.lanes: ", schema->lanes, ", must be in [1, 65536]"));
   }
+  FillHeader(schema.get());
   return std::shared_ptr<const JobSchema>(std::move(schema));
 }
 

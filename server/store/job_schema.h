@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "proto/scheduler.pb.h"
 #include "proto/wire/dense_layout.h"
+#include "server/checkpoint/expiry.h"
+#include "server/checkpoint/part_format.h"
 #include "server/optimizer/update_rule.h"
 
 namespace shoal {
@@ -39,14 +41,16 @@ struct JobSchema {
   // What slots of keys are below.
   uint32_t slot_count() const { return slots.empty() ? 1 : static_cast<uint32_t>(slots.size()); }
   DenseLayout layout;
+  PartHeader header;   // of its partitions' sections; job and run are 0
+  uint64_t shape = 0;  // hash of the header: equal where images of partitions fit
   std::unique_ptr<UpdateRule> sparse_rule;
   std::unique_ptr<UpdateRule> dense_rule;
   bool mean = true;  // divide gradient sums by examples
   bool guard = true;
   float max_abs = 0;
   uint32_t min_count = 1;
-  uint64_t ttl_examples = 0;      // 0: rows live for ever
-  uint64_t ttl_quantum = 1;       // counted keys remember when they were touched in these units
+  Expiry expiry{0};
+  bool delta_checkpoints = false;  // partitions remember what changed since the last one
   uint64_t soft_limit_bytes = 0;  // 0: none
   uint64_t hard_limit_bytes = 0;
   SyncMode sync = SyncMode::kAsp;

@@ -1,7 +1,8 @@
 #include "server/store/partition.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
+#include <vector>
 
 namespace shoal {
 
@@ -22,6 +23,7 @@ RequestOutcome Partition::Open(uint64_t split, uint64_t lease, uint64_t* waterma
   }
   OpenState& state = open_[split];
   if (lease < state.lease) return RequestOutcome::kFenced;
+  if (lease > state.lease) ++version_;
   state.lease = lease;
   *watermark = state.watermark;
   return RequestOutcome::kOk;
@@ -81,6 +83,7 @@ PushVerdict Partition::Judge(const PushRange& range) const {
 }
 
 void Partition::Advance(const PushRange& range) {
+  ++version_;
   if (range.end_of_split) {
     done_.Add(range.split);
     open_.erase(range.split);
@@ -97,6 +100,7 @@ void Partition::Step(const PartitionGradients& gradients, uint64_t examples, Pus
   context.now = examples_;
   context.after = examples_ + examples;
   context.divisor = schema_.mean ? static_cast<float>(examples) : 1.0f;
+  context.version = version_ + 1;
   context.factor = schema_.sparse_rule->Factor(examples_);
   for (const RowGradients& rows : gradients.rows) tables_[rows.table]->Apply(rows, context, tally);
   if (gradients.dense != nullptr) {
@@ -104,18 +108,17 @@ void Partition::Step(const PartitionGradients& gradients, uint64_t examples, Pus
     dense_.Apply(gradients.dense, context, tally);
   }
   examples_ += examples;
-  if (schema_.ttl_examples != 0) {
+  if (schema_.expiry.ttl != 0) {
     // Twice around the index per TTL: memory of expired rows comes back within half a TTL.
     for (auto& table : tables_) {
-      const double share = 2.0 * static_cast<double>(examples) / static_cast<double>(schema_.ttl_examples);
+      const double share = 2.0 * static_cast<double>(examples) / static_cast<double>(schema_.expiry.ttl);
       const double cells = std::min(1.0, share) * static_cast<double>(table->cells());
       table->Sweep(examples_, static_cast<uint64_t>(cells) + 1, tally);
     }
   }
 }
 
-PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
-  MutexLock lock(&mu_);
+PushVerdict Partition::PushLocked(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
   PushVerdict verdict = JudgeLocked(range);
   if (verdict.outcome == PushOutcome::kAccepted) {
     Step(gradients, range.examples, tally);
@@ -125,6 +128,21 @@ PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gr
     // The records are applied, but by a lane that did not say that they were the last: no later push will.
     Advance(range);
   }
+  verdict.version = version_;
+  return verdict;
+}
+
+PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
+  MutexLock lock(&mu_);
+  return PushLocked(range, gradients, tally);
+}
+
+PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally,
+                            TrackerId tracker, PartitionImage* delta) {
+  MutexLock lock(&mu_);
+  const uint64_t before = version_;
+  const PushVerdict verdict = PushLocked(range, gradients, tally);
+  if (version_ != before) *delta = TakeImage(tracker, 0);
   return verdict;
 }
 
@@ -140,8 +158,14 @@ void Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGr
                            PushTally* tally) {
   MutexLock lock(&mu_);
   Step(gradients, examples, tally);
+  ++version_;  // even if no range advances
   for (const PushRange& range : ranges) Advance(range);
   pushes_ += ranges.size();
+}
+
+uint64_t Partition::version() const {
+  MutexLock lock(&mu_);
+  return version_;
 }
 
 PartitionDone Partition::Done() const {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,16 @@ struct PartitionGradients {
 struct PushVerdict {
   PushOutcome outcome = PushOutcome::kAccepted;
   uint64_t watermark = 0;
+  uint64_t version = 0;  // of the partition after it
+};
+
+// A partition as bytes that a copy of it elsewhere takes over (Partition::Apply): all of it, or what changed. They
+// carry a checksum, and the version that a delta starts from, so that none is applied twice, too late or to something
+// else.
+struct PartitionImage {
+  std::string bytes;
+  uint64_t version = 0;  // of the partition at that instant
+  PartitionDone done;    // its progress at the same instant
 };
 
 // What a table's rows hash to (TableDigest).
@@ -55,6 +66,8 @@ class Partition {
   Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools, StoreStats* stats);
 
   uint32_t id() const { return id_; }
+  // Grows with every change: pushes that are accepted, leases that are raised, rounds.
+  uint64_t version() const;
 
   // Raises the lease seen for the split and returns its watermark (kSplitDone when done). kFenced: an older lease;
   // kStaleMap: closed.
@@ -71,6 +84,9 @@ class Partition {
 
   // Decides by the table of SEMANTICS section 1 and, when it is kAccepted, applies everything.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);
+  // The same, and under the same lock TakeDelta; *delta stays as it is when nothing changed.
+  PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally, TrackerId tracker,
+                   PartitionImage* delta);
   // Only decides.
   PushVerdict Judge(const PushRange& range) const;
   // Upper bound of the bytes that an accepted push would add; 0 when it would not be accepted.
@@ -84,11 +100,32 @@ class Partition {
   PartitionDone Done() const;
   // May be as old as the last push that is under way.
   PartitionLoad Usage() const;
+
+  // Remembers what changes from now on, until Untrack. Several at once; each costs a bit per row, and a push the
+  // setting of those of its rows.
+  TrackerId Track();
+  void Untrack(TrackerId tracker);  // unknown ones too
+  // All of it. `tracker` (may be null): Track() at the same instant.
+  PartitionImage TakeFull(uint64_t rounds_applied, TrackerId* tracker);
+  // What changed since Track or since it was last taken, at a cost that goes with the number of keys that changed; the
+  // mark moves to now. A tracker that is gone: all of it.
+  PartitionImage TakeDelta(TrackerId tracker, uint64_t rounds_applied);
+
   // Appends the partition's section; *done is its progress at the same instant.
   PartEntry Save(uint64_t rounds_applied, std::string* out, PartitionDone* done) const;
-  // Fills an empty partition. INVALID_ARGUMENT or DATA_LOSS say what does not fit.
+  // The partition's section of checkpoint `name`. Appends what changed since the same copy wrote that of checkpoint
+  // `parent`; all of it when it did not (it was elsewhere then, or `parent` is empty). The marks of these two are kept:
+  // the next checkpoint builds on whichever of them became complete.
+  PartEntry SaveDelta(const std::string& parent, const std::string& name, uint64_t rounds_applied, std::string* out,
+                      PartitionDone* done);
+
+  // Fills an empty partition, or applies a delta (entry.delta) to what was loaded so far. INVALID_ARGUMENT or DATA_LOSS
+  // say what does not fit, FAILED_PRECONDITION that it is not its turn; the partition is to be thrown away then.
+  // REQUIRES: it is not serving. Trackers are gone afterwards.
   absl::Status Load(absl::string_view section, const PartHeader& header, const PartEntry& entry,
                     uint64_t* rounds_applied);
+  // Load of an image that another copy took.
+  absl::Status Apply(absl::string_view image, uint64_t* rounds_applied);
   // Adds to sums: tables, then tensors.
   void AddDigests(absl::Span<DigestSum> sums) const;
 
@@ -98,10 +135,21 @@ class Partition {
     uint64_t lease = 0;
     uint64_t watermark = 0;
   };
+  using Trackers = absl::flat_hash_map<TrackerId, uint64_t>;  // id -> version at its mark
 
   PushVerdict JudgeLocked(const PushRange& range) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  PushVerdict PushLocked(const PushRange& range, const PartitionGradients& gradients, PushTally* tally)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UntrackLocked(TrackerId tracker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  TrackerId TrackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Appends all, or what changed since `since`.
+  PartEntry Write(const Trackers::value_type* since, uint64_t rounds_applied, std::string* out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  PartitionImage TakeImage(TrackerId since, uint64_t rounds_applied) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LoadLocked(absl::string_view section, const PartHeader& header, const PartEntry& entry,
+                          uint64_t* rounds_applied) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Step(const PartitionGradients& gradients, uint64_t examples, PushTally* tally)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -119,6 +167,10 @@ class Partition {
   uint64_t pushes_ ABSL_GUARDED_BY(mu_) = 0;  // accepted
   // What Usage says while the lock is taken.
   mutable std::atomic<uint64_t> usage_bytes_{0}, usage_pushes_{0};
+  uint64_t version_ ABSL_GUARDED_BY(mu_) = 0;
+  Trackers trackers_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, TrackerId> checkpoints_ ABSL_GUARDED_BY(mu_);  // by name
+  TrackerId next_tracker_ ABSL_GUARDED_BY(mu_) = 1;
 };
 
 }  // namespace shoal

@@ -18,7 +18,7 @@ constexpr uint64_t kBatch = 32;
 constexpr uint64_t kLineFloats = 16;
 
 uint64_t StrideOf(const JobSchema& schema, const SparseSchema& shape) {
-  return uint64_t{shape.dim} + shape.state + (schema.ttl_examples != 0 ? kTouchedFloats : 0);
+  return uint64_t{shape.dim} + shape.state + (schema.expiry.ttl != 0 ? kTouchedFloats : 0);
 }
 
 // log2 of the rows of a slab.
@@ -40,7 +40,7 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
       pool_(pool),
       table_(table),
       stats_(stats),
-      ttl_(schema.ttl_examples != 0),
+      ttl_(schema.expiry.ttl != 0),
       dim_(shape_.dim),
       values_(uint64_t{shape_.dim} + shape_.state),
       stride_(StrideOf(schema, shape_)),
@@ -80,9 +80,7 @@ void SparseTable::Touch(float* row, uint64_t when) const { std::memcpy(row + val
 
 bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   if (!ttl_) return false;
-  if (cell.is_row()) return now >= Touched(RowAt(cell.value)) + schema_.ttl_examples;
-  const uint64_t quantum = schema_.ttl_quantum;
-  return now / quantum >= cell.value + (schema_.ttl_examples + quantum - 1) / quantum;
+  return cell.is_row() ? schema_.expiry.Row(Touched(RowAt(cell.value)), now) : schema_.expiry.Counted(cell.value, now);
 }
 
 void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {
@@ -104,7 +102,7 @@ void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out
       PrefetchRow(rows[i], dim_);
     }
     for (uint64_t i = 0; i < count; ++i, out += dim_) {
-      if (rows[i] != nullptr && !(ttl_ && now >= Touched(rows[i]) + schema_.ttl_examples)) {
+      if (rows[i] != nullptr && !(ttl_ && schema_.expiry.Row(Touched(rows[i]), now))) {
         std::memcpy(out, rows[i], dim_ * sizeof(float));
       } else {
         FillInitialRow(schema_.seed, shape_.name_hash, keys[begin + i], shape_.init_stddev, dim_, out);
@@ -126,10 +124,23 @@ void SparseTable::Sweep(uint64_t now, uint64_t cells, PushTally* tally) {
 void SparseTable::EraseExpired(uint64_t cell, PushTally* tally) {
   const KeyIndex::Cell& erased = index_.at(cell);
   SlotCounts& counts = tally->At(table_, erased.slot());
+  if (erased.is_row()) ++counts.expired;
+  EraseCell(cell, tally);
+}
+
+void SparseTable::EraseCell(uint64_t cell, PushTally* tally) {
+  const KeyIndex::Cell& erased = index_.at(cell);
+  SlotCounts& counts = tally->At(table_, erased.slot());
+  for (const auto& [id, log] : logs_) {
+    if (erased.is_row()) {
+      log->ErasedRow(erased.value, erased.key);
+    } else {
+      log->Erased(erased.key);
+    }
+  }
   if (erased.is_row()) {
     free_rows_.push_back(erased.value);
     --counts.rows;
-    ++counts.expired;
   }
   --counts.keys;
   index_.Erase(cell);
@@ -146,7 +157,7 @@ bool SparseTable::RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl
 
 bool SparseTable::RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally) {
   if (index_.Find(key) != KeyIndex::kNone) return false;
-  InsertKey(key, slot, static_cast<uint32_t>(touched / schema_.ttl_quantum), count, tally);
+  InsertKey(key, slot, static_cast<uint32_t>(touched / schema_.expiry.quantum), count, tally);
   return true;
 }
 

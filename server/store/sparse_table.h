@@ -3,9 +3,13 @@
 #define SHOAL_SERVER_STORE_SPARSE_TABLE_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "server/store/change_log.h"
 #include "server/store/job_schema.h"
 #include "server/store/key_index.h"
 #include "server/store/slab_pool.h"
@@ -27,10 +31,11 @@ struct RowGradients {
 
 // When and how a push is applied.
 struct PushContext {
-  uint64_t now = 0;    // the partition's examples before the push: schedule and expiry
-  uint64_t after = 0;  // ... and after it: what its rows remember
-  float divisor = 1;   // of gradient sums
-  float factor = 1;    // of the learning rate
+  uint64_t now = 0;      // the partition's examples before the push: schedule and expiry
+  uint64_t after = 0;    // ... and after it: what its rows remember
+  float divisor = 1;     // of gradient sums
+  float factor = 1;      // of the learning rate
+  uint64_t version = 0;  // of the partition after the push: what its dense blocks remember
 };
 
 // A row's weights and optimizer state lie side by side in a slab, followed (only with a TTL) by the time of its last
@@ -74,10 +79,30 @@ class SparseTable {
         const float* data = RowAt(cell.value);
         row(cell.key, cell.slot(), ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
       } else {
-        counted(cell.key, cell.slot(), ttl_ ? cell.value * schema_.ttl_quantum : now, cell.count());
+        counted(cell.key, cell.slot(), ttl_ ? cell.value * schema_.expiry.quantum : now, cell.count());
       }
     }
   }
+
+  // Remembers from now on what changes, until Untrack. `now`: the partition's examples. REQUIRES: a new id.
+  void Track(TrackerId tracker, uint64_t now);
+  void Untrack(TrackerId tracker);  // unknown ones too
+  // Calls for each key that changed since the tracker's mark, once, what it is now: a row, counted, or gone (keys that
+  // came and went in between are gone, too). REQUIRES: tracked.
+  struct ChangeVisitor {
+    absl::FunctionRef<void(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values)> row;
+    absl::FunctionRef<void(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count)> counted;
+    absl::FunctionRef<void(uint64_t key)> erased;
+  };
+  void VisitChanges(TrackerId tracker, uint64_t now, const ChangeVisitor& visitor) const;
+  // Moves the mark to now.
+  void ClearChanges(TrackerId tracker, uint64_t now);
+
+  // Takes over a change of another copy of this table. REQUIRES: as RestoreRow, but the key may be there; nobody
+  // tracks.
+  void UpsertRow(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values, PushTally* tally);
+  void UpsertCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
+  void Erase(uint64_t key, PushTally* tally);  // absent keys too
 
   // Adds what a checkpoint held. REQUIRES: the key is absent (false otherwise); slot < schema.slot_count(); values has
   // dim + state floats; count <= KeyIndex::kMaxCount.
@@ -101,6 +126,10 @@ class SparseTable {
   void AccountBytes(int64_t more);
   void InsertKey(uint64_t key, uint32_t slot, uint32_t value, uint32_t count, PushTally* tally);
   void EraseExpired(uint64_t cell, PushTally* tally);
+  void EraseCell(uint64_t cell, PushTally* tally);
+  ChangeLog* LogOf(TrackerId tracker) const;
+  // Tells all trackers that the key's row or count may have changed.
+  void Note(uint64_t key);
 
   const JobSchema& schema_;
   const SparseSchema& shape_;
@@ -119,6 +148,7 @@ class SparseTable {
   std::vector<uint32_t> free_rows_;
   uint64_t sweep_cursor_ = 0;
   std::vector<float> scratch_;  // one gradient
+  std::vector<std::pair<TrackerId, std::unique_ptr<ChangeLog>>> logs_;
 };
 
 }  // namespace shoal

@@ -18,6 +18,7 @@ constexpr uint64_t kLineFloats = 16;
 void SparseTable::Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally) {
   const absl::Span<const uint64_t> keys = gradients.keys;
   const UpdateRule& rule = *schema_.sparse_rule;
+  const bool tracked = !logs_.empty();
   float* rows[kBatch];
   uint64_t homes[kBatch];
   for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
@@ -42,11 +43,12 @@ void SparseTable::Apply(const RowGradients& gradients, const PushContext& contex
       }
       float* row = rows[i];
       // Cells may have moved since the look-up above (rows never do), so everything but a live row starts again.
-      if (row == nullptr || (ttl_ && context.now >= Touched(row) + schema_.ttl_examples)) {
+      if (row == nullptr || (ttl_ && schema_.expiry.Row(Touched(row), context.now))) {
         const uint32_t occurrences = gradients.occurrences.empty() ? 1 : gradients.occurrences[at];
         row = Obtain(keys[at], gradients.SlotOf(at), occurrences, context, tally);
-        if (row == nullptr) continue;
       }
+      if (tracked) Note(keys[at]);
+      if (row == nullptr) continue;
       rule.UpdateRow(row, row + dim_, scratch_.data(), dim_, context.factor);
       if (ttl_) Touch(row, context.after);
     }
@@ -95,7 +97,7 @@ float* SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, co
   }
   ++tally->At(table_, slot).not_admitted;
   if (total == 0) return nullptr;
-  const uint32_t quantum = static_cast<uint32_t>(context.after / schema_.ttl_quantum);
+  const uint32_t quantum = static_cast<uint32_t>(context.after / schema_.expiry.quantum);
   if (cell != KeyIndex::kNone) {
     index_.at(cell).set_count(static_cast<uint32_t>(total));
     index_.at(cell).value = quantum;
