@@ -13,7 +13,7 @@ packages=(
   libsqlite3-dev zlib1g-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev
 )
 if [[ "${1:-}" == "--tests" ]]; then
-  packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist gdb faketime)
+  packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist gdb)
 elif [[ "${1:-}" == "--bench" ]]; then
   packages+=(libbenchmark-dev python3)
 fi

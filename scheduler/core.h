@@ -50,6 +50,7 @@ class SchedulerCore {
   // --- Life (core.cc) ---
   void Resume();  // what the state store held; called once, first
   void Tick();
+  void Excuse(absl::Duration pause) { members_.Excuse(pause, Now()); }
   void ShutdownCluster();
   void Close();  // answers what is parked with CANCELLED
   std::vector<std::function<void()>> TakeAnswers();

@@ -101,6 +101,9 @@ void Scheduler::Status(const Empty& request, Done<ClusterStatus> done) {
 void Scheduler::Tick() {
   impl_->Run([](SchedulerCore* core) { core->Tick(); });
 }
+void Scheduler::Excuse(absl::Duration pause) {
+  impl_->Run([&](SchedulerCore* core) { core->Excuse(pause); });
+}
 void Scheduler::ShutdownCluster() {
   impl_->Run([](SchedulerCore* core) { core->ShutdownCluster(); });
 }

@@ -52,6 +52,9 @@ class Scheduler {
 
   // Passing of time: dead processes, periodic checkpoints, parked calls whose wait is over. Called about every 20 ms.
   void Tick();
+  // The scheduler itself stood still for so long (stopped, starved, on a machine that slept): nobody could be heard
+  // meanwhile, so nobody is held to have been silent.
+  void Excuse(absl::Duration pause);
   // Tells all processes to drain and exit (`shoal local`, `shoal train`).
   void ShutdownCluster();
 

@@ -553,6 +553,28 @@ TEST_CASE("Scheduler: a restart resumes jobs from the state file", "[scheduler][
   }
 }
 
+TEST_CASE("Scheduler: its own standstill kills nobody, silence after it does", "[scheduler][unit]") {
+  SimCluster sim;
+  sim.Add(SERVER, "s0");
+  SimProcess* const worker = sim.Add(WORKER, "w0");
+  const auto state = [&] {
+    const ClusterStatus status = (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value();
+    for (const ProcessStatus& process : status.processes()) {
+      if (process.name() == worker->name) return process.state();
+    }
+    return std::string();
+  };
+  sim.Heartbeat(worker);
+  sim.clock.Advance(sim.options.deadline * 10);
+  sim.scheduler->Excuse(sim.options.deadline * 10);
+  sim.scheduler->Tick();
+  CHECK(state() == "ALIVE");
+  sim.clock.Advance(sim.options.deadline * 2);
+  sim.scheduler->Excuse(sim.options.deadline / 2);  // a short one does not make up for a long silence
+  sim.scheduler->Tick();
+  CHECK(state() == "DEAD");
+}
+
 TEST_CASE("Scheduler: shutdown and destruction answer those who wait", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 1, 2);

@@ -33,7 +33,7 @@ class GrpcSchedulerClient::Impl {
                                                                             Reply*),
                              const Request& request, absl::Duration timeout) {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    context.set_deadline(DeadlineAfter(timeout));
     {
       MutexLock lock(&mu_);
       if (aborted_) return absl::CancelledError("scheduler client: aborted");
@@ -54,7 +54,7 @@ class GrpcSchedulerClient::Impl {
     // Blocking calls are what drives gRPC's sockets in a process without a server: a call that fails at once gives the
     // next attempt to connect no time, and a scheduler that comes up later is not noticed for seconds.
     if (absl::IsUnavailable(status)) {
-      channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + std::min(timeout, kConnectPatience)));
+      channel_->WaitForConnected(DeadlineAfter(std::min(timeout, kConnectPatience)));
     }
     if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
     return absl::Status(status.code(), absl::StrCat("scheduler ", address_, ": ", status.message()));

@@ -30,6 +30,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   return std::unique_ptr<GrpcServer>(new GrpcServer(FormatAddress(address), std::move(server)));
 }
 
-void GrpcServer::Shutdown(absl::Duration grace) { server_->Shutdown(absl::ToChronoTime(absl::Now() + grace)); }
+void GrpcServer::Shutdown(absl::Duration grace) { server_->Shutdown(DeadlineAfter(grace)); }
 
 }  // namespace shoal

@@ -25,6 +25,11 @@ constexpr int kMaxConcurrentCalls = 4096;
 
 }  // namespace
 
+gpr_timespec DeadlineAfter(absl::Duration timeout) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN));
+}
+
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, int number) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));

@@ -2,6 +2,7 @@
 #ifndef SHOAL_PROTO_RPC_RPC_OPTIONS_H_
 #define SHOAL_PROTO_RPC_RPC_OPTIONS_H_
 
+#include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/server_builder.h>
 
@@ -18,6 +19,9 @@ namespace shoal {
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
 // How much later than asked a call gives up: the server's own answer to a parked call should win.
 inline constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(500);
+
+// For ClientContext::set_deadline and the like. On gRPC's steady clock: a wall clock that jumps changes nothing.
+gpr_timespec DeadlineAfter(absl::Duration timeout);
 
 // A channel to host:port. Channels with the same number share one connection; different ones never do.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, int number);

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace shoal {
 namespace {
@@ -26,12 +26,13 @@ void CallRegistry::Remove(UnaryCall* call) {
 }
 
 void CallRegistry::EndAll(absl::Duration grace) {
-  const absl::Time deadline = absl::Now() + grace;
+  const Clock& clock = Clock::Steady();
+  const absl::Duration deadline = clock.Now() + grace;
   std::vector<std::shared_ptr<UnaryCall>> left;
   {
     MutexLock lock(&mu_);
     while (!calls_.empty()) {
-      const absl::Duration wait = deadline - absl::Now();
+      const absl::Duration wait = deadline - clock.Now();
       if (wait <= absl::ZeroDuration()) break;
       empty_.WaitFor(&mu_, wait);
     }

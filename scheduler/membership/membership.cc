@@ -109,6 +109,12 @@ std::vector<Process*> Membership::Expire(absl::Duration now) {
   return died;
 }
 
+void Membership::Excuse(absl::Duration pause, absl::Duration now) {
+  for (auto& [id, process] : processes_) {
+    if (process.alive()) process.last_heartbeat = std::min(process.last_heartbeat + pause, now);
+  }
+}
+
 void Membership::Heard(Process* process, absl::Duration now) {
   process->last_heartbeat = now;
   if (process->state == Process::kSuspect) process->state = Process::kAlive;

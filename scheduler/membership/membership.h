@@ -63,6 +63,8 @@ class Membership {
   Process* FindLiveByName(absl::string_view name);
   // Notices silence: SUSPECT after half the deadline, DEAD after all of it. Returns those that died just now.
   std::vector<Process*> Expire(absl::Duration now);
+  // `pause` of everybody's silence does not count: nobody could be heard.
+  void Excuse(absl::Duration pause, absl::Duration now);
   void Heard(Process* process, absl::Duration now);
 
   // Ordered by name, so that placement does not depend on who came first.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "proto/rpc/status_convert.h"
 #include "proto/rpc/unary_call.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Often enough that a parked call ends close to when it asked to, and seldom enough to cost nothing when idle.
 constexpr absl::Duration kTick = absl::Milliseconds(20);
+// A tick that is later than that says that the whole process stood still.
+constexpr absl::Duration kLongestLateness = absl::Milliseconds(200);
 // Time for gRPC to send the last answers.
 constexpr absl::Duration kFlush = absl::Seconds(1);
 
@@ -99,7 +102,14 @@ class SchedulerGrpcServer::Service : public SchedulerService::CallbackService {
 
 SchedulerGrpcServer::SchedulerGrpcServer(Scheduler* scheduler, std::unique_ptr<Service> service,
                                          std::unique_ptr<GrpcServer> grpc)
-    : service_(std::move(service)), grpc_(std::move(grpc)), ticker_(kTick, [scheduler] { scheduler->Tick(); }) {}
+    : service_(std::move(service)),
+      grpc_(std::move(grpc)),
+      ticker_(kTick, [scheduler, last = Clock::Steady().Now()]() mutable {
+        const absl::Duration now = Clock::Steady().Now();
+        const absl::Duration pause = now - std::exchange(last, now) - kTick;
+        if (pause > kLongestLateness) scheduler->Excuse(pause);
+        scheduler->Tick();
+      }) {}
 
 SchedulerGrpcServer::~SchedulerGrpcServer() { Shutdown(absl::ZeroDuration()); }
 

@@ -17,6 +17,7 @@ import collections
 import concurrent.futures
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -76,10 +77,11 @@ class Run:
         self.mode = options.mode or ("asp", "ssp", "bsp")[seed % 3]
         self.replicas = options.replicas or (1 if self.mode == "bsp" else 1 + (seed // 3) % 2)
         self.folder = folder
-        faults = [fault for fault in options.faults if self.possible(fault)]
         self.schedule = schedule or make_schedule(seed, options.seconds, options.workers, options.servers,
-                                                  options.deadline, faults, options.every)
+                                                  options.deadline, options.faults, options.every)
         self.happened = collections.Counter()
+        self.drained = {}  # daemons that `shoal drain` was asked for, by name
+        self.restarts = {}  # of those told to go: seconds until they are started again
         self.pending = []  # (time, action) besides the schedule: heals and restarts
         self.job = None
         self.samples = []  # (time, examples)
@@ -87,10 +89,9 @@ class Run:
         self.moved = time.monotonic()  # when examples or splits last changed
         self.fleet = None
         self.watched = {}
-        self.polled = 0.0
-
-    def possible(self, fault):
-        return fault != "clock_jump" or self.options.faketime
+        self.closing = False
+        self.answers = queue.Queue()  # statuses from the poller
+        self.outcomes = queue.Queue()  # what is to be done on the run's own thread
 
     def fields(self):
         return job_fields(self.options) + [sync_field(self.mode), "checkpoint={dir: %s, every: 1s}" % self.checkpoints] + (
@@ -111,8 +112,12 @@ class Run:
             self.check(status, calm.report(self.mode))
             return status
         except Failed as failure:
-            raise Failed("%s\n%s\n%s" % (failure, self.fleet.stacks(), self.logs())) from failure
+            path = os.path.join(self.folder, "failure.txt")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("%s\n%s\n%s\n" % (failure, self.fleet.stacks(), self.logs()))
+            raise Failed("%s\nall stacks and logs: %s" % (failure, path)) from failure
         finally:
+            self.closing = True
             self.fleet.close()
 
     def start(self):
@@ -129,7 +134,13 @@ class Run:
         if result.returncode != 0:
             raise Failed("submit: %s" % result.stderr)
         self.job = json.loads(result.stdout)["id"]
-        self.wait_for("the first examples", lambda: self.poll() and self.last_status.get("examples", 0) > 0)
+        threading.Thread(target=self.ask_for_status, daemon=True).start()
+
+        def trains():
+            self.take_status()
+            return self.last_status.get("examples", 0) > 0
+
+        self.wait_for("the first examples", trains)
 
     def inject(self):
         start = time.monotonic()
@@ -168,9 +179,11 @@ class Run:
         self.pending = [item for item in self.pending if item[0] > now]
         for _, action in sorted(due, key=lambda item: item[0]):
             action()
+        while not self.outcomes.empty():
+            self.outcomes.get()()
         self.fleet.lead_links()
         self.tend_processes()
-        self.poll()
+        self.take_status()
         if now - self.moved > self.options.patience:
             raise Failed("nothing has moved for %d s: %s" % (self.options.patience, json.dumps(self.brief())))
 
@@ -185,11 +198,16 @@ class Run:
             daemon.close()
             if code != 0:
                 raise Failed("%s was told to go and ended with status %d:\n%s" % (name, code, daemon.log()[-2000:]))
+            if name in self.restarts:
+                self.restart_later(name, self.restarts.pop(name))
         for name, daemon in list(self.fleet.daemons.items()):
             code = daemon.process.poll()
             if code is None:
                 continue
-            # Fenced: another incarnation was there, or it was thought dead. Its end is right; it is started again.
+            if code == 0 and self.drained.get(name) is daemon:
+                self.fleet.tell_to_go(name)  # it was quicker than the verb that told it
+                continue
+            # Fenced, or without a scheduler for too long: its end is right, and it is started again.
             if code != 1 or name == "scheduler":
                 raise Failed("%s ended with status %d:\n%s" % (name, code, daemon.log()[-3000:]))
             self.happened["ended_fenced"] += 1
@@ -209,7 +227,7 @@ class Run:
     # --- faults ---
 
     def start_again(self, name):
-        if name in self.fleet.daemons:
+        if name in self.fleet.daemons or name in self.fleet.leaving:
             return
         if name == "scheduler":
             self.fleet.start_scheduler()
@@ -250,6 +268,12 @@ class Run:
             self.restart_later(name, event["down"])
         return bool(gone)
 
+    def do_half_gone(self, event):
+        gone = [name for name in event["who"] if self.fleet.kill(name)]
+        for name in gone:
+            self.restart_later(name, event["down"])
+        return bool(gone)
+
     def do_worker_join(self, event):
         name = "x%d" % self.happened["worker_join"]
         self.fleet.start_worker(name)
@@ -259,7 +283,7 @@ class Run:
     def do_server_join(self, event):
         name = "s%d" % (100 + self.happened["server_join"])
         self.fleet.start_server(name)
-        self.later(event["lasts"], lambda: self.drain(name))
+        self.later(event["lasts"], lambda: self.drain(name, None))
         return True
 
     def hang(self, name, seconds):
@@ -295,35 +319,37 @@ class Run:
     def restart_when_gone(self, name, down):
         """A second life before the first has ended would fence it, and then it does not end with status 0."""
 
-        def check():
-            if name in self.fleet.leaving:
-                self.later(0.1, check)
-            else:
-                self.restart_later(name, down)
+        if down is None:
+            return
+        if name in self.fleet.leaving:
+            self.restarts[name] = down
+        else:
+            self.restart_later(name, down)
 
-        self.later(0.1, check)
-
-    def drain(self, name):
-        """Tells the scheduler in the background; a scheduler that is away makes it take a while."""
+    def drain(self, name, down):
+        """Tells the scheduler in the background, as a scheduler that is away makes it take a while; down: seconds until
+        it is started again after it has gone, None: never."""
         daemon = self.fleet.daemons.get(name)
         if daemon is None or daemon.ready is None:
             return False
 
         def ask():
             result = self.verb("drain", name)
-            if result.returncode == 0 and self.fleet.daemons.get(name) is daemon:
-                self.fleet.tell_to_go(name)
-            self.happened["drain_refused"] += result.returncode != 0
+            self.outcomes.put(lambda: told(result))
 
-        self.later(0, ask)
+        def told(result):
+            self.happened["drain_refused"] += result.returncode != 0
+            if result.returncode == 0:
+                if self.fleet.daemons.get(name) is daemon:
+                    self.fleet.tell_to_go(name)
+                self.restart_when_gone(name, down)
+
+        self.drained[name] = daemon
+        threading.Thread(target=ask, daemon=True).start()
         return True
 
     def do_worker_drain(self, event):
-        name = event["who"]
-        if not self.drain(name):
-            return False
-        self.later(0.3, lambda: self.restart_when_gone(name, event["down"]))
-        return True
+        return self.drain(event["who"], event["down"])
 
     def do_server_drain(self, event):
         name = event["who"]
@@ -354,10 +380,6 @@ class Run:
         self.later(event["lasts"], lambda: self.fleet.limit_files(servers, False))
         return True
 
-    def do_clock_jump(self, event):
-        self.fleet.set_clock(event["by"])
-        return True
-
     # --- watching ---
 
     def verb(self, verb, *arguments):
@@ -365,28 +387,27 @@ class Run:
                                "--connect-timeout", "30s"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=120, check=False)
 
-    def poll(self):
-        """Asks for the job's status, if there is anybody to ask."""
-        now = time.monotonic()
-        if "scheduler" not in self.fleet.daemons or self.job is None or now < self.polled + POLL_SECONDS:
-            return False
-        self.polled = now
-        result = subprocess.run([self.options.shoal, "status", str(self.job), "--json", "--scheduler",
-                                 self.fleet.address, "--connect-timeout", "1s"], stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=60, check=False)
-        if result.returncode != 0:
-            return False
-        status = json.loads(result.stdout)
-        now = time.monotonic()
-        key = (status.get("examples"), status.get("splits_done"), status.get("state"), status.get("pass"))
-        if key != self.watched.get("key"):
-            self.watched["key"] = key
-            self.moved = now
-        self.samples.append((now, status.get("examples", 0)))
-        self.last_status = status
-        if status["state"] in ("FAILED", "CANCELLED"):
-            raise Failed("the job is %s: %s" % (status["state"], status.get("reason")))
-        return True
+    def ask_for_status(self):
+        """Thread: asks for the job's status again and again, as far as there is anybody to ask."""
+        while not self.closing:
+            result = subprocess.run([self.options.shoal, "status", str(self.job), "--json", "--scheduler",
+                                     self.fleet.address, "--connect-timeout", "1s"], stdin=subprocess.DEVNULL,
+                                    capture_output=True, text=True, timeout=60, check=False)
+            if result.returncode == 0:
+                self.answers.put((time.monotonic(), json.loads(result.stdout)))
+            time.sleep(POLL_SECONDS)
+
+    def take_status(self):
+        while not self.answers.empty():
+            now, status = self.answers.get()
+            key = (status.get("examples"), status.get("splits_done"), status.get("state"), status.get("pass"))
+            if key != self.watched.get("key"):
+                self.watched["key"] = key
+                self.moved = now
+            self.samples.append((now, status.get("examples", 0)))
+            self.last_status = status
+            if status["state"] in ("FAILED", "CANCELLED"):
+                raise Failed("the job is %s: %s" % (status["state"], status.get("reason")))
 
     def ended(self):
         return self.last_status.get("state") == "SUCCEEDED"
@@ -416,6 +437,10 @@ class Run:
         if self.mode == "ssp" and status["staleness"]["max"] > STALENESS:
             raise Failed("staleness: %s, must be at most %d" % (status["staleness"], STALENESS))
         self.check_watermarks()
+        result = subprocess.run([self.options.shoal, "checkpoint", "verify", self.checkpoints], stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            raise Failed("the final checkpoint: %s%s" % (result.stdout, result.stderr))
 
     def lines(self):
         for name in sorted(os.listdir(self.folder)):
@@ -537,7 +562,6 @@ def parse(arguments):
     unknown = set(options.faults) - set(ALL_FAULTS)
     if unknown:
         parser.error("no such fault: %s; there are %s" % (", ".join(sorted(unknown)), ", ".join(ALL_FAULTS)))
-    options.faketime = os.path.exists("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
     if options.rows is None:
         options.rows = int(options.seconds * options.workers * options.threads * BATCH * 1000 / max(options.batch_ms, 1))
     return options

@@ -15,7 +15,6 @@ from cluster import COUNTING, SYNTHETIC, Daemon, with_set  # noqa: E402,F401  py
 from proxy import Network  # noqa: E402  pylint: disable=wrong-import-position
 
 PR_SET_PDEATHSIG = 1
-FAKETIME = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1")
 
 
 def _child_setup():
@@ -25,15 +24,15 @@ def _child_setup():
 
 
 class ChaosDaemon(Daemon):
-    """A daemon that is told its environment and dies with the harness."""
+    """A daemon that dies with the harness and whose first line does not have to be waited for."""
 
-    def __init__(self, binary, name, arguments, folder, environment):
+    def __init__(self, binary, name, arguments, folder):
         self.name = name
         self.started = time.monotonic()
         self.log_path = os.path.join(folder, name + ".log")
         with open(self.log_path, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen([binary, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                            stderr=log, text=True, env=environment, preexec_fn=_child_setup)
+                                            stderr=log, text=True, preexec_fn=_child_setup)
         self.ready = None  # its first line, once it has come
         self.linked = False
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -70,9 +69,6 @@ class Fleet:
         self.leaving = {}  # told to go: name -> (daemon, time)
         self.incarnations = {}  # by name
         self.notes = []
-        self.faketime = next((path for path in FAKETIME if os.path.exists(path)), None) if options.faketime else None
-        self.clock_file = os.path.join(folder, "clock")
-        self.set_clock(0)
         self.scheduler_links = {}
         self.address = "127.0.0.1:%d" % self._scheduler_link("harness")
         self.network.set_pid("harness", os.getpid())
@@ -85,23 +81,9 @@ class Fleet:
             self.scheduler_links[client] = self.network.add_link("scheduler for " + client)
         return self.scheduler_links[client]
 
-    def _environment(self):
-        environment = dict(os.environ)
-        if self.faketime:
-            environment.update(LD_PRELOAD=self.faketime, FAKETIME_TIMESTAMP_FILE=self.clock_file, FAKETIME_NO_CACHE="1",
-                               FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1")
-        return environment
-
-    def set_clock(self, offset_seconds):
-        """Moves the wall clock of all processes."""
-        temporary = self.clock_file + ".new"
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write("%+d\n" % offset_seconds)
-        os.replace(temporary, self.clock_file)
-
     def _start(self, name, binary, arguments):
         self.incarnations[name] = self.incarnations.get(name, 0) + 1
-        daemon = ChaosDaemon(binary, name, arguments, self.folder, self._environment())
+        daemon = ChaosDaemon(binary, name, arguments, self.folder)
         self.daemons[name] = daemon
         self.network.set_pid(name, daemon.process.pid)
         return daemon

@@ -150,7 +150,7 @@ class ChecksTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         options = argparse.Namespace(mode=mode, replicas=1, seconds=1, workers=1, servers=1, deadline=1, faults=[],
-                                     faketime=False, every=1, rows=100, job="counting")
+                                     every=1, rows=100, job="counting")
         return Run(options, 1, folder.name)
 
     def log(self, run, *lines):
@@ -180,6 +180,7 @@ class ChecksTest(unittest.TestCase):
 
     def test_wrong_sums_and_too_much_staleness_are_seen(self):
         run = self.make_run()
+        run.options.shoal, run.checkpoints = "true", run.folder
         good = {"digest": {"count": "aa"}, "examples": 100, "staleness": {"max": 4}}
         run.check(good, good)
         with self.assertRaisesRegex(Failed, "not exact"):

@@ -3,13 +3,12 @@
 import random
 
 # Faults of which the harness can be told to leave some out (--without).
-WORKER_FAULTS = ("worker_kill", "worker_hang", "worker_term", "worker_drain", "workers_gone", "worker_join")
+WORKER_FAULTS = ("worker_kill", "worker_hang", "worker_term", "worker_drain", "workers_gone", "half_gone", "worker_join")
 SCHEDULER_FAULTS = ("scheduler_kill", "scheduler_hang")
 SERVER_FAULTS = ("server_kill", "server_hang", "server_drain", "server_join")
 NETWORK_FAULTS = ("cut_worker_server", "cut_worker_scheduler", "cut_server_scheduler", "slow_link")
 STORAGE_FAULTS = ("disk_full",)
-CLOCK_FAULTS = ("clock_jump",)
-ALL_FAULTS = WORKER_FAULTS + SCHEDULER_FAULTS + SERVER_FAULTS + NETWORK_FAULTS + STORAGE_FAULTS + CLOCK_FAULTS
+ALL_FAULTS = WORKER_FAULTS + SCHEDULER_FAULTS + SERVER_FAULTS + NETWORK_FAULTS + STORAGE_FAULTS
 
 # How often each is chosen. Those that stop everybody are rarer, or nothing else would have time to happen.
 WEIGHTS = {
@@ -18,6 +17,7 @@ WEIGHTS = {
     "worker_term": 2,
     "worker_drain": 1,
     "workers_gone": 1,
+    "half_gone": 1,
     "worker_join": 1,
     "scheduler_kill": 2,
     "scheduler_hang": 1,
@@ -30,7 +30,6 @@ WEIGHTS = {
     "cut_server_scheduler": 1,
     "slow_link": 1,
     "disk_full": 1,
-    "clock_jump": 1,
 }
 
 
@@ -58,6 +57,9 @@ def make_schedule(seed, seconds, workers, servers, deadline, faults=ALL_FAULTS, 
                 event["signal"] = rng.choice(["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
         elif kind == "worker_hang":
             event.update(who=worker, lasts=lasts)
+        elif kind == "half_gone":
+            event.update(who=sorted(rng.sample(["w%d" % i for i in range(workers)], (workers + 1) // 2)),
+                         down=round(rng.uniform(0.5, 1.5), 2))
         elif kind == "workers_gone":
             event.update(down=round(rng.uniform(1.0, 2.5), 2))
         elif kind == "worker_join":
@@ -84,8 +86,6 @@ def make_schedule(seed, seconds, workers, servers, deadline, faults=ALL_FAULTS, 
             event.update(client=worker, to=server, delay=round(rng.uniform(0.02, 0.3), 3), lasts=lasts)
         elif kind == "disk_full":
             event.update(lasts=round(rng.uniform(1.0, 3.0), 2))
-        elif kind == "clock_jump":
-            event.update(by=rng.choice([-3600, 3600, -86400]))
         events.append(event)
         at += rng.uniform(0.4, 1.6) * every
     return events

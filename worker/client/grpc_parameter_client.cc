@@ -69,7 +69,7 @@ class GrpcParameterClient::Impl {
     call->decode = std::move(decode);
     call->done = std::move(done);
     call->is_pull = is_pull;
-    call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout + kDeadlineSlack));
+    call->context.set_deadline(DeadlineAfter(timeout + kDeadlineSlack));
     {
       MutexLock lock(&mu_);
       ++in_flight_;

@@ -24,6 +24,8 @@ namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr absl::Duration kDrainTimeout = absl::Milliseconds(500);
+// A worker that leaves does not wait for a scheduler that hangs: it is missed soon enough.
+constexpr absl::Duration kGoodbyeTimeout = absl::Seconds(1);
 constexpr absl::Duration kContextWait = absl::Milliseconds(200);
 // Between questions to a scheduler that cannot be reached: a worker that is told to stop does so within it.
 constexpr absl::Duration kLongestNap = absl::Milliseconds(300);
@@ -83,7 +85,7 @@ class WorkerAgent::Impl : public LaneHost {
       while (running_ > 0 && options_.clock->Now() < end) changed_.WaitFor(&mu_, end - options_.clock->Now());
       drained = running_ == 0;
     }
-    const absl::Status left = member_.Leave(std::max(end - options_.clock->Now(), absl::Seconds(1)));
+    const absl::Status left = member_.Leave(kGoodbyeTimeout);
     Kill();
     if (!drained) {
       return absl::DeadlineExceededError(absl::StrCat("lanes still ran after the grace period of ",
@@ -275,8 +277,8 @@ absl::StatusOr<NextWorkReply> WorkerAgent::Impl::NextWork(NextWorkRequest reques
   absl::Duration backoff = absl::Milliseconds(20);
   while (!killed()) {
     *request.mutable_identity() = member_.identity();
-    absl::StatusOr<NextWorkReply> reply =
-        options_.scheduler->NextWork(request, kCallTimeout + absl::Milliseconds(request.wait_ms()));
+    const absl::Duration timeout = stopping_ ? kGoodbyeTimeout : kCallTimeout + absl::Milliseconds(request.wait_ms());
+    absl::StatusOr<NextWorkReply> reply = options_.scheduler->NextWork(request, timeout);
     if (reply.ok()) return reply;
     member_.Examine(reply.status(), request.identity());
     if (!absl::IsUnavailable(reply.status()) && !absl::IsDeadlineExceeded(reply.status()) &&
