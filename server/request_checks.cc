@@ -220,6 +220,13 @@ const PartitionGradients& PushSlices::Next() {
   return current_;
 }
 
+void PushSlices::PrefetchNext(const Partition& partition) const {
+  for (size_t g = 0; g < request_.groups.size(); ++g) {
+    const PushGroup& group = request_.groups[g];
+    partition.Prefetch(group.keys.subspan(offsets_[g], group.counts[next_]), group.tables);
+  }
+}
+
 PushRange RangeOf(const JobSchema& schema, const PushRequest& request) {
   PushRange range;
   range.split = request.pass * schema.splits + request.split;

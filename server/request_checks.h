@@ -31,6 +31,8 @@ class PushSlices {
       : schema_(schema), request_(request), offsets_(request.groups.size(), 0) {}
   // The gradients of the next entry of request.partitions; valid until the next call.
   const PartitionGradients& Next();
+  // Asks for the memory that the entry after it, of this partition, will need first.
+  void PrefetchNext(const Partition& partition) const;
 
  private:
   const JobSchema& schema_;

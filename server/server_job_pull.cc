@@ -117,6 +117,10 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
     uint64_t offset = 0;
     for (size_t i = 0; i < request.partitions.size(); ++i) {
       const uint64_t count = group.counts[i];
+      if (i + 1 < request.partitions.size()) {
+        const absl::Span<const uint64_t> next = group.keys.subspan(offset + count, group.counts[i + 1]);
+        map.Serving(request.partitions[i + 1])->Prefetch(next, group.tables);
+      }
       if (count == 0) continue;
       map.Serving(request.partitions[i])->ReadRows(group.keys.subspan(offset, count), group.tables, out.data());
       offset += count;

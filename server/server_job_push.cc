@@ -88,8 +88,12 @@ absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
   PushSlices slices(*schema_, request);
   PushTally tally(&stats_);
   bool accepted = false;
-  for (uint32_t partition : request.partitions) {
+  for (size_t i = 0; i < request.partitions.size(); ++i) {
+    const uint32_t partition = request.partitions[i];
     const PartitionGradients& gradients = slices.Next();
+    if (i + 1 < request.partitions.size()) {
+      if (const Partition* const next = map->Serving(request.partitions[i + 1])) slices.PrefetchNext(*next);
+    }
     PushVerdict verdict;
     verdict.outcome = PushOutcome::kStaleMap;
     if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients, &tally);

@@ -25,14 +25,11 @@ void* Map(size_t bytes) {
   return memory;
 }
 
-void PrefetchRow(const float* row, size_t floats, bool write) {
-  for (size_t i = 0; i < floats; i += kLineFloats) {
-    if (write) {
-      __builtin_prefetch(row + i, 1);
-    } else {
-      __builtin_prefetch(row + i, 0);
-    }
-  }
+// Rows start anywhere in a line, so the last one is asked for by its end.
+template <int kWrite>
+void PrefetchRow(const float* row, size_t floats) {
+  for (size_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(row + i, kWrite);
+  __builtin_prefetch(row + floats - 1, kWrite);
 }
 
 // Compiled for what the machine has, like the store's kernels.
@@ -87,7 +84,7 @@ void BareRows::Pull(absl::Span<const uint64_t> places, float* out) const {
     if (i < count) __builtin_prefetch(&entries_[places[i]]);
   };
   const auto find = [&](size_t i) {
-    if (i < count) PrefetchRow(RowOf(entries_[places[i]]), dim_, false);
+    if (i < count) PrefetchRow<0>(RowOf(entries_[places[i]]), dim_);
   };
   for (size_t i = 0; i < kAhead; ++i) ask(i);
   for (size_t i = 0; i < kAhead / 2; ++i) find(i);
@@ -105,7 +102,7 @@ void BareRows::Push(absl::Span<const uint64_t> places, const float* sums, float 
     if (i < count) __builtin_prefetch(&entries_[places[i]]);
   };
   const auto find = [&](size_t i) {
-    if (i < count) PrefetchRow(RowOf(entries_[places[i]]), stride_, true);
+    if (i < count) PrefetchRow<1>(RowOf(entries_[places[i]]), stride_);
   };
   for (size_t i = 0; i < kAhead; ++i) ask(i);
   for (size_t i = 0; i < kAhead / 2; ++i) find(i);

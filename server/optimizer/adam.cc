@@ -1,7 +1,6 @@
 // Adam (Kingma, Ba, ICLR 2015, algorithm 1): m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
 // w -= rate * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + epsilon). State: m, v, t.
 #include <algorithm>
-#include <cmath>
 
 #include "server/optimizer/bias_correction.h"
 #include "server/optimizer/row_optimizer.h"
@@ -21,20 +20,12 @@ class AdamOptimizer : public RowOptimizer {
   float learning_rate() const override { return rate_; }
   uint64_t StateSize(uint64_t dim) const override { return 2 * dim + 1; }
   void InitState(float* state, uint64_t dim) const override { std::fill_n(state, 2 * dim + 1, 0.0f); }
-  void Step(float* __restrict weights, float* __restrict state, const float* __restrict gradient, uint64_t dim,
-            float factor) const override {
-    const uint32_t t = AdvanceStepCount(state + 2 * dim);
-    const float rate = rate_ * factor;
-    const float c1 = first_.At(t), c2 = second_.At(t);
-    float* __restrict m = state;
-    float* __restrict v = state + dim;
-    for (uint64_t i = 0; i < dim; ++i) {
-      const float g = gradient[i];
-      m[i] = beta1_ * m[i] + (1 - beta1_) * g;
-      v[i] = beta2_ * v[i] + (1 - beta2_) * g * g;
-      const float root = std::sqrt(v[i] * c2) + epsilon_;
-      weights[i] -= root > 0 ? rate * (m[i] * c1) / root : 0.0f;
-    }
+  void Step(const row_kernels::RowBatch& batch, float factor) const override {
+    const row_kernels::AdamParameters parameters{rate_ * factor, beta1_, beta2_, epsilon_};
+    ForEachCorrection(batch, 2 * batch.dim, first_, second_,
+                      [&](const row_kernels::RowBatch& some, const float* corrections) {
+                        row_kernels::Adam(some, parameters, corrections);
+                      });
   }
 
  private:

@@ -2,11 +2,14 @@
 #ifndef SHOAL_SERVER_OPTIMIZER_BIAS_CORRECTION_H_
 #define SHOAL_SERVER_OPTIMIZER_BIAS_CORRECTION_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "server/optimizer/row_kernels.h"
 
 namespace shoal {
 
@@ -36,6 +39,27 @@ class BiasCorrection {
   const float beta_;
   std::vector<float> table_;
 };
+
+// Advances the step counts of the rows, `count_at` floats into their states, and calls step(rows, corrections) for all
+// of them, a few at a time: corrections are first and second of each row.
+template <typename Step>
+void ForEachCorrection(const row_kernels::RowBatch& batch, size_t count_at, const BiasCorrection& first,
+                       const BiasCorrection& second, const Step& step) {
+  constexpr size_t kRows = 32;
+  float corrections[2 * kRows];
+  for (size_t begin = 0; begin < batch.count; begin += kRows) {
+    row_kernels::RowBatch some = batch;
+    some.rows += begin;
+    some.gradients += begin * batch.dim;
+    some.count = std::min(kRows, batch.count - begin);
+    for (size_t r = 0; r < some.count; ++r) {
+      const uint32_t t = AdvanceStepCount(some.rows[r] + some.state + count_at);
+      corrections[2 * r] = first.At(t);
+      corrections[2 * r + 1] = second.At(t);
+    }
+    step(some, corrections);
+  }
+}
 
 }  // namespace shoal
 

@@ -1,7 +1,6 @@
 // FTRL-proximal (McMahan et al., KDD 2013, algorithm 1): s = (sqrt(n + g^2) - sqrt(n)) / alpha, z += g - s w, n += g^2,
 // w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2). State: z, n.
 #include <algorithm>
-#include <cmath>
 
 #include "server/optimizer/row_optimizer.h"
 
@@ -16,21 +15,10 @@ class FtrlOptimizer : public RowOptimizer {
   bool owns_penalty() const override { return true; }
   uint64_t StateSize(uint64_t dim) const override { return 2 * dim; }
   void InitState(float* state, uint64_t dim) const override { std::fill_n(state, 2 * dim, 0.0f); }
-  void Step(float* __restrict weights, float* __restrict state, const float* __restrict gradient, uint64_t dim,
-            float factor) const override {
+  void Step(const row_kernels::RowBatch& batch, float factor) const override {
     const float alpha = rate_ * factor;
-    // The start of a warm-up has rate 0, for which the closed form is 0 / 0: the row stays.
-    if (alpha == 0) return;
-    float* __restrict z = state;
-    float* __restrict n = state + dim;
-    for (uint64_t i = 0; i < dim; ++i) {
-      const float g = gradient[i];
-      const float squares = n[i] + g * g;
-      const float root = std::sqrt(squares);
-      z[i] += g - (root - std::sqrt(n[i])) / alpha * weights[i];
-      n[i] = squares;
-      weights[i] = std::abs(z[i]) <= l1_ ? 0.0f : -(z[i] - std::copysign(l1_, z[i])) / ((beta_ + root) / alpha + l2_);
-    }
+    // The start of a warm-up has rate 0, for which the closed form is 0 / 0: the rows stay.
+    if (alpha != 0) row_kernels::Ftrl(batch, alpha, beta_, l1_, l2_);
   }
 
  private:

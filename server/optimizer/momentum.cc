@@ -14,23 +14,8 @@ class MomentumOptimizer : public RowOptimizer {
   float learning_rate() const override { return rate_; }
   uint64_t StateSize(uint64_t dim) const override { return dim; }
   void InitState(float* state, uint64_t dim) const override { std::fill_n(state, dim, 0.0f); }
-  void Step(float* __restrict weights, float* __restrict state, const float* __restrict gradient, uint64_t dim,
-            float factor) const override {
-    const float rate = rate_ * factor;
-    const float mu = momentum_;
-    if (nesterov_) {
-      for (uint64_t i = 0; i < dim; ++i) {
-        const float v = mu * state[i] + gradient[i];
-        state[i] = v;
-        weights[i] -= rate * (gradient[i] + mu * v);
-      }
-    } else {
-      for (uint64_t i = 0; i < dim; ++i) {
-        const float v = mu * state[i] + gradient[i];
-        state[i] = v;
-        weights[i] -= rate * v;
-      }
-    }
+  void Step(const row_kernels::RowBatch& batch, float factor) const override {
+    row_kernels::Momentum(batch, rate_ * factor, momentum_, nesterov_);
   }
 
  private:

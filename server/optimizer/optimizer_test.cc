@@ -29,7 +29,12 @@ Row Fresh(const UpdateRule& rule, std::vector<float> weights) {
 }
 
 void Step(const UpdateRule& rule, Row* row, std::vector<float> gradient, float factor = 1) {
-  rule.UpdateRow(row->weights.data(), row->state.data(), gradient.data(), gradient.size(), factor);
+  std::vector<float> together = row->weights;
+  together.insert(together.end(), row->state.begin(), row->state.end());
+  float* const at = together.data();
+  rule.UpdateRows(&at, gradient.data(), 1, gradient.size(), factor);
+  row->weights.assign(at, at + gradient.size());
+  row->state.assign(at + gradient.size(), at + together.size());
 }
 
 void CheckClose(const std::vector<float>& got, const std::vector<double>& expected) {

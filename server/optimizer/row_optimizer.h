@@ -1,4 +1,4 @@
-// The interface of an optimizer: one step on one row. One file per variant; update_rule.h wraps it with what all
+// The interface of an optimizer: one step on some rows. One file per variant; update_rule.h wraps it with what all
 // variants share (clipping, regularisation, schedule).
 #ifndef SHOAL_SERVER_OPTIMIZER_ROW_OPTIMIZER_H_
 #define SHOAL_SERVER_OPTIMIZER_ROW_OPTIMIZER_H_
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "proto/job.pb.h"
+#include "server/optimizer/row_kernels.h"
 
 namespace shoal {
 
@@ -25,8 +26,8 @@ class RowOptimizer {
   virtual uint64_t StateSize(uint64_t dim) const = 0;
   // State of a new row.
   virtual void InitState(float* state, uint64_t dim) const = 0;
-  // One step with the learning rate times `factor`. The three arrays don't overlap.
-  virtual void Step(float* weights, float* state, const float* gradient, uint64_t dim, float factor) const = 0;
+  // One step on each row with the learning rate times `factor`. Weights, states and gradients don't overlap.
+  virtual void Step(const row_kernels::RowBatch& batch, float factor) const = 0;
 };
 
 std::unique_ptr<RowOptimizer> MakeSgd(const Sgd& config);

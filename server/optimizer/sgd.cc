@@ -10,10 +10,8 @@ class SgdOptimizer : public RowOptimizer {
   float learning_rate() const override { return rate_; }
   uint64_t StateSize(uint64_t) const override { return 0; }
   void InitState(float*, uint64_t) const override {}
-  void Step(float* __restrict weights, float*, const float* __restrict gradient, uint64_t dim,
-            float factor) const override {
-    const float rate = rate_ * factor;
-    for (uint64_t i = 0; i < dim; ++i) weights[i] -= rate * gradient[i];
+  void Step(const row_kernels::RowBatch& batch, float factor) const override {
+    row_kernels::Sgd(batch, rate_ * factor);
   }
 
  private:

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/optimizer/schedule.h"
-#include "server/optimizer/sum_squares.h"
 
 namespace shoal {
 namespace {
@@ -31,6 +30,11 @@ std::unique_ptr<RowOptimizer> MakeVariant(const Optimizer& config) {
       return nullptr;
   }
   return nullptr;
+}
+
+// By address, since the two may lie in different arrays.
+ptrdiff_t FloatsBetween(const float* from, const float* to) {
+  return (reinterpret_cast<intptr_t>(to) - reinterpret_cast<intptr_t>(from)) / static_cast<ptrdiff_t>(sizeof(float));
 }
 
 absl::Status CheckNotNegative(const char* field, float value) {
@@ -75,7 +79,7 @@ void UpdateRule::Prepare(float* weights, float* gradient, uint64_t dim, float fa
     for (uint64_t i = 0; i < dim; ++i) gradient[i] = std::min(bound, std::max(-bound, gradient[i]));
   }
   if (const float bound = config_.clip_norm(); bound != 0) {
-    const float norm = std::sqrt(SumSquares(gradient, dim));
+    const float norm = std::sqrt(row_kernels::SumSquares(gradient, dim));
     if (norm > bound) {
       const float scale = bound / norm;
       for (uint64_t i = 0; i < dim; ++i) gradient[i] *= scale;
@@ -112,8 +116,14 @@ void UpdateRule::UpdateBlock(float* weights, float* state, float* gradient, uint
   const uint64_t step = StepSize(size, row_size);
   const uint64_t stride = variant_->StateSize(step);
   for (uint64_t row = 0; row < size / step; ++row) {
-    variant_->Step(weights + row * step, state + row * stride, gradient + row * step, step, factor);
+    float* const at = weights + row * step;
+    variant_->Step({&at, FloatsBetween(at, state + row * stride), gradient + row * step, 1, step}, factor);
   }
+}
+
+void UpdateRule::UpdateRows(float* const* rows, float* gradients, uint64_t count, uint64_t dim, float factor) const {
+  for (uint64_t row = 0; prepares_ && row < count; ++row) Prepare(rows[row], gradients + row * dim, dim, factor);
+  variant_->Step({rows, static_cast<ptrdiff_t>(dim), gradients, count, dim}, factor);
 }
 
 }  // namespace shoal

@@ -51,7 +51,7 @@ struct JobSchema {
   uint32_t min_count = 1;
   Expiry expiry{0};
   bool delta_checkpoints = false;  // partitions remember what changed since the last one
-  uint64_t soft_limit_bytes = 0;  // 0: none
+  uint64_t soft_limit_bytes = 0;   // 0: none
   uint64_t hard_limit_bytes = 0;
   SyncMode sync = SyncMode::kAsp;
   uint64_t staleness = 0;  // ssp

@@ -2,14 +2,22 @@
 #ifndef SHOAL_SERVER_STORE_KEY_INDEX_H_
 #define SHOAL_SERVER_STORE_KEY_INDEX_H_
 
+#ifdef __SSE4_1__
+#include <smmintrin.h>
+#endif
+
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
+#include "server/store/key_hash.h"
+
 namespace shoal {
 
-// Open addressing with linear probing. Any uint64 is a valid key. Cells are ordered by hash (home = hash * cells /
-// 2^64), so growing by a quarter copies in one ascending sweep and wastes little: 16 bytes a cell at a load of .64 to
-// .8 is 20 to 25 bytes per key. Not thread-safe.
+// Cuckoo hashing (Pagh, Rodler 2004) with buckets of one cache line: a key is in the first of its two lines, or when
+// that was full in the second, so that a look-up touches at most two lines and both are known beforehand. Any uint64 is
+// a valid key; keys that fill both of their lines (only an adversary has them) go to spare cells at the end, which are
+// searched one by one. 16 bytes a cell at a load of .64 to .8 is 20 to 25 bytes per key. Not thread-safe.
 class KeyIndex {
  public:
   // Everything a hit needs, four to a cache line.
@@ -35,23 +43,52 @@ class KeyIndex {
   explicit KeyIndex(uint32_t partitions) : partitions_(partitions) {}
 
   uint64_t size() const { return size_; }
-  uint64_t cells() const { return cells_; }
-  uint64_t bytes() const { return cells_ * sizeof(Cell); }
+  uint64_t cells() const { return lines_ * kLineCells + spare_; }
+  uint64_t bytes() const { return cells() * sizeof(Cell); }
   // Bytes after `more` insertions.
   uint64_t BytesAfter(uint64_t more) const;
 
-  // The cell where probing for the key starts. REQUIRES: cells() > 0.
-  uint64_t Home(uint64_t key) const;
-  void Prefetch(uint64_t home) const { __builtin_prefetch(&table_[home]); }
-  // The key's cell or kNone. REQUIRES: home is Home(key).
-  uint64_t FindFrom(uint64_t home, uint64_t key) const {
-    for (uint64_t at = home;; at = at + 1 == cells_ ? 0 : at + 1) {
-      const Cell& cell = table_[at];
-      if (cell.tag == kEmpty) return kNone;
-      if (cell.key == key) return at;
-    }
+  // The first of a key's two lines, and the second (FindSecond) from what is remembered of the first.
+  struct Home {
+    uint64_t within;  // PlaceOfKey
+    uint64_t cell;    // the first of the line
+  };
+  // REQUIRES: cells() > 0.
+  Home HomeOf(uint64_t key) const {
+    const uint64_t within = PlaceOfKey(key, partitions_).within;
+    return {within, LineOf(within)};
   }
-  uint64_t Find(uint64_t key) const { return cells_ == 0 ? kNone : FindFrom(Home(key), key); }
+  void Prefetch(uint64_t cell) const { __builtin_prefetch(&table_[cell]); }
+  // Asks for the first line of a key. Thread-safe, unlike the rest: it reads nothing but where the table was a moment
+  // ago, and asking for memory that is no longer there does nothing.
+  void PrefetchHome(uint64_t key) const {
+    const uint64_t lines = hint_lines_.load(std::memory_order_relaxed);
+    const unsigned __int128 hash = PlaceOfKey(key, partitions_).within;
+    const char* const table = hint_table_.load(std::memory_order_relaxed);
+    __builtin_prefetch(table + kLineCells * sizeof(Cell) * static_cast<uint64_t>((hash * lines) >> 64));
+  }
+  // The key's cell in the line that starts at `line`, or kNone: it may still be elsewhere.
+  uint64_t FindInLine(uint64_t line, uint64_t key) const {
+    // Without a branch on each cell, which no predictor gets right.
+    const unsigned found = EqualKeys(&table_[line], key);
+    if (found == 0) return kNone;
+    const uint64_t cell = line + static_cast<unsigned>(__builtin_ctz(found));
+    return used(cell) ? cell : FindBehindEmpty(line, key);
+  }
+  // The first cell of a key's other line.
+  uint64_t SecondLine(const Home& home) const { return LineOf(home.within * kSecondHash); }
+  // Goes on when FindInLine(home.cell) has found nothing: the key's cell or kNone.
+  uint64_t FindSecond(const Home& home, uint64_t key) const {
+    const uint64_t cell = FindInLine(SecondLine(home), key);
+    return cell != kNone || spare_ == 0 ? cell : FindSpare(key);
+  }
+  // The key's cell or kNone.
+  uint64_t Find(uint64_t key) const {
+    if (lines_ == 0) return kNone;
+    const Home home = HomeOf(key);
+    const uint64_t cell = FindInLine(home.cell, key);
+    return cell != kNone ? cell : FindSecond(home, key);
+  }
 
   Cell& at(uint64_t cell) { return table_[cell]; }
   const Cell& at(uint64_t cell) const { return table_[cell]; }
@@ -59,19 +96,59 @@ class KeyIndex {
 
   // Adds a key; cells may move. REQUIRES: the key is absent.
   void Insert(uint64_t key, uint32_t value, uint32_t tag);
-  // Removes the key in `cell`; later keys of its run move up, so `cell` may hold another key afterwards.
+  // Removes the key in `cell`; no other cell moves.
   void Erase(uint64_t cell);
 
  private:
-  static uint64_t CellsFor(uint64_t cells, uint64_t keys);
-  void Place(uint64_t key, uint32_t value, uint32_t tag);
-  void Grow(uint64_t cells);
+  static constexpr uint64_t kLineCells = 4;
+  // Odd, so that all bits of the product's upper half depend on all lower ones of the first hash (Fibonacci hashing).
+  static constexpr uint64_t kSecondHash = 0x9e3779b97f4a7c15ULL;
+
+  struct FreeTable {
+    void operator()(Cell* table) const;
+  };
+
+  static uint64_t LinesFor(uint64_t lines, uint64_t keys);
+  uint64_t LineOf(uint64_t hash) const {
+    return kLineCells * static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * lines_) >> 64);
+  }
+  // Bit i: cell i of the line has the key; empty cells keep the key that they had last.
+  static unsigned EqualKeys(const Cell* line, uint64_t key);
+  // For a key that an empty cell of the line also has.
+  uint64_t FindBehindEmpty(uint64_t line, uint64_t key) const;
+  uint64_t FindSpare(uint64_t key) const;
+  bool PlaceInLine(uint64_t line, const Cell& cell);
+  // Moves others to their second lines as need be; false leaves in *cell a key that has no place.
+  bool Place(Cell* cell);
+  // Moves everything to a table of this size.
+  void Rebuild(uint64_t lines, uint64_t spare);
 
   const uint32_t partitions_;
-  uint64_t cells_ = 0;
+  uint64_t lines_ = 0;
+  uint64_t spare_ = 0;  // cells behind the lines
   uint64_t size_ = 0;
-  std::unique_ptr<Cell[]> table_;
+  std::atomic<uint64_t> hint_lines_{0};
+  std::atomic<const char*> hint_table_{nullptr};
+  uint32_t victim_ = 0;  // the cell of a full line that makes room next
+  std::unique_ptr<Cell[], FreeTable> table_;
 };
+
+inline unsigned KeyIndex::EqualKeys(const Cell* line, uint64_t key) {
+#ifdef __SSE4_1__
+  const auto load_keys = [](const Cell* cells) {
+    const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(&cells[0].key));
+    return _mm_castpd_si128(_mm_loadh_pd(low, reinterpret_cast<const double*>(&cells[1].key)));
+  };
+  const __m128i wanted = _mm_set1_epi64x(static_cast<int64_t>(key));
+  const __m128i low = _mm_cmpeq_epi64(load_keys(line), wanted);
+  const __m128i high = _mm_cmpeq_epi64(load_keys(line + 2), wanted);
+  return static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(_mm_packs_epi32(low, high))));
+#else
+  unsigned found = 0;
+  for (unsigned i = 0; i < kLineCells; ++i) found |= static_cast<unsigned>(line[i].key == key) << i;
+  return found;
+#endif
+}
 
 }  // namespace shoal
 

@@ -39,6 +39,12 @@ void Partition::Reopen() {
   closed_ = false;
 }
 
+// The tables are made with the partition and stay; what they read of themselves is atomic.
+void Partition::Prefetch(absl::Span<const uint64_t> keys,
+                         absl::Span<const uint32_t> tables) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (uint32_t table : tables) tables_[table]->Prefetch(keys);
+}
+
 void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const {
   MutexLock lock(&mu_);
   for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, examples_, out[t]);

@@ -78,6 +78,8 @@ class Partition {
   void Close();
   void Reopen();
 
+  // Asks for the memory that a look-up of the first few keys starts with; call it a little before. Takes no lock.
+  void Prefetch(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables) const;
   // Copies rows: out[t] receives |keys| x dim of tables[t].
   void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const;
   void ReadDense(float* out) const;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "server/store/initial_values.h"
+#include "server/store/row_finder.h"
 
 namespace shoal {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 constexpr uint64_t kSlabBytes = 32 << 10;
 // Floats at the end of a row that hold the time of its last push.
 constexpr uint64_t kTouchedFloats = 2;
-// Probes in flight: more than the 10 to 16 cache misses that a core can have outstanding.
-constexpr uint64_t kBatch = 32;
 constexpr uint64_t kLineFloats = 16;
 
 uint64_t StrideOf(const JobSchema& schema, const SparseSchema& shape) {
@@ -28,8 +27,13 @@ uint32_t SlabShift(uint64_t stride) {
   return shift;
 }
 
-void PrefetchRow(const float* row, uint64_t floats) {
-  for (uint64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(row + i);
+// The blocks have a size that the compiler knows, so that they are copied without a call.
+void CopyRow(const float* row, uint64_t floats, float* out) {
+  for (; floats >= kLineFloats; floats -= kLineFloats, row += kLineFloats, out += kLineFloats) {
+    std::memcpy(out, row, kLineFloats * sizeof(float));
+  }
+  for (; floats >= 4; floats -= 4, row += 4, out += 4) std::memcpy(out, row, 4 * sizeof(float));
+  for (; floats > 0; --floats) *out++ = *row++;
 }
 
 }  // namespace
@@ -47,7 +51,8 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
       slab_shift_(SlabShift(stride_)),
       slab_mask_((1u << slab_shift_) - 1),
       index_(schema.partitions),
-      scratch_(dim_) {}
+      block_rows_(std::clamp<uint64_t>(kBlockFloats / dim_, 1, kBlockRows)),
+      scratch_(block_rows_ * dim_) {}
 
 SparseTable::~SparseTable() {
   for (float* slab : slabs_) pool_->Free(slab);
@@ -83,30 +88,18 @@ bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   return cell.is_row() ? schema_.expiry.Row(Touched(RowAt(cell.value)), now) : schema_.expiry.Counted(cell.value, now);
 }
 
+void SparseTable::Prefetch(absl::Span<const uint64_t> keys) const {
+  for (uint64_t i = 0; i < std::min<uint64_t>(keys.size(), RowFinder::kAsked); ++i) index_.PrefetchHome(keys[i]);
+}
+
 void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {
-  uint64_t homes[kBatch];
-  const float* rows[kBatch];
-  for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
-    const uint64_t count = std::min<uint64_t>(kBatch, keys.size() - begin);
-    if (index_.cells() != 0) {
-      for (uint64_t i = 0; i < count; ++i) {
-        homes[i] = index_.Home(keys[begin + i]);
-        index_.Prefetch(homes[i]);
-      }
-    }
-    for (uint64_t i = 0; i < count; ++i) {
-      rows[i] = nullptr;
-      const uint64_t cell = index_.cells() == 0 ? KeyIndex::kNone : index_.FindFrom(homes[i], keys[begin + i]);
-      if (cell == KeyIndex::kNone || !index_.at(cell).is_row()) continue;
-      rows[i] = RowAt(index_.at(cell).value);
-      PrefetchRow(rows[i], dim_);
-    }
-    for (uint64_t i = 0; i < count; ++i, out += dim_) {
-      if (rows[i] != nullptr && !(ttl_ && schema_.expiry.Row(Touched(rows[i]), now))) {
-        std::memcpy(out, rows[i], dim_ * sizeof(float));
-      } else {
-        FillInitialRow(schema_.seed, shape_.name_hash, keys[begin + i], shape_.init_stddev, dim_, out);
-      }
+  RowFinder finder(*this, keys, dim_);
+  for (uint64_t i = 0; i < keys.size(); ++i, out += dim_) {
+    const float* const row = finder.Next();
+    if (row != nullptr && !(ttl_ && schema_.expiry.Row(Touched(row), now))) {
+      CopyRow(row, dim_, out);
+    } else {
+      FillInitialRow(schema_.seed, shape_.name_hash, keys[i], shape_.init_stddev, dim_, out);
     }
   }
 }

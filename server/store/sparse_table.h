@@ -53,6 +53,8 @@ class SparseTable {
   static uint64_t RowBytes(const JobSchema& schema, uint32_t table);
   static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
 
+  // Asks for the memory that look-ups of the first few keys start with. Thread-safe.
+  void Prefetch(absl::Span<const uint64_t> keys) const;
   // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing.
   void Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const;
 
@@ -110,13 +112,17 @@ class SparseTable {
   bool RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
 
  private:
+  class RowFinder;
+
   float* RowAt(uint32_t row) const { return slabs_[row >> slab_shift_] + (row & slab_mask_) * stride_; }
   uint64_t Touched(const float* row) const;
   void Touch(float* row, uint64_t when) const;
   bool Expired(const KeyIndex::Cell& cell, uint64_t now) const;
 
-  // Divides into scratch_; false when the guard refuses the gradient.
-  bool Divide(const float* sums, float divisor);
+  // Rows whose gradients are divided and stepped in one go: the gradients stay in the first-level cache.
+  static constexpr uint64_t kBlockRows = 8;
+  static constexpr uint64_t kBlockFloats = 1024;
+
   // The row to step, made if need be; null when refused (counted).
   float* Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context, PushTally* tally);
   float* CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
@@ -147,7 +153,8 @@ class SparseTable {
   uint32_t next_row_ = 0;
   std::vector<uint32_t> free_rows_;
   uint64_t sweep_cursor_ = 0;
-  std::vector<float> scratch_;  // one gradient
+  const uint64_t block_rows_;
+  std::vector<float> scratch_;  // gradients of a block
   std::vector<std::pair<TrackerId, std::unique_ptr<ChangeLog>>> logs_;
 };
 

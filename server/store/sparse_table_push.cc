@@ -1,72 +1,46 @@
 // The pushing half of a sparse table: guard, admission, creation of rows, the optimizer's step.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
 #include "server/store/initial_values.h"
+#include "server/store/row_finder.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {
-namespace {
-
-constexpr uint64_t kBatch = 32;  // as in Read
-constexpr uint64_t kLineFloats = 16;
-
-}  // namespace
 
 void SparseTable::Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally) {
   const absl::Span<const uint64_t> keys = gradients.keys;
   const UpdateRule& rule = *schema_.sparse_rule;
   const bool tracked = !logs_.empty();
-  float* rows[kBatch];
-  uint64_t homes[kBatch];
-  for (uint64_t begin = 0; begin < keys.size(); begin += kBatch) {
-    const uint64_t count = std::min<uint64_t>(kBatch, keys.size() - begin);
-    const bool any = index_.cells() != 0;
-    for (uint64_t i = 0; any && i < count; ++i) {
-      homes[i] = index_.Home(keys[begin + i]);
-      index_.Prefetch(homes[i]);
-    }
-    for (uint64_t i = 0; i < count; ++i) {
-      rows[i] = nullptr;
-      const uint64_t cell = any ? index_.FindFrom(homes[i], keys[begin + i]) : KeyIndex::kNone;
-      if (cell == KeyIndex::kNone || !index_.at(cell).is_row()) continue;
-      rows[i] = RowAt(index_.at(cell).value);
-      for (uint64_t f = 0; f < stride_; f += kLineFloats) __builtin_prefetch(rows[i] + f, 1);
-    }
+  RowFinder finder(*this, keys, stride_);
+  float* rows[kBlockRows];
+  uint8_t good[kBlockRows];
+  for (uint64_t begin = 0; begin < keys.size(); begin += block_rows_) {
+    const uint64_t count = std::min(block_rows_, keys.size() - begin);
+    row_kernels::DivideRows(gradients.sums + begin * dim_, count, dim_, context.divisor, schema_.max_abs,
+                            scratch_.data(), good);
+    uint64_t kept = 0;
     for (uint64_t i = 0; i < count; ++i) {
       const uint64_t at = begin + i;
-      if (!Divide(gradients.sums + at * dim_, context.divisor)) {
+      float* row = finder.Next();
+      if (schema_.guard && good[i] == 0) {
         ++tally->At(table_, gradients.SlotOf(at)).guard_refused;
         continue;
       }
-      float* row = rows[i];
-      // Cells may have moved since the look-up above (rows never do), so everything but a live row starts again.
+      // Cells may have moved since the look-up (rows never do), so everything but a live row starts again.
       if (row == nullptr || (ttl_ && schema_.expiry.Row(Touched(row), context.now))) {
         const uint32_t occurrences = gradients.occurrences.empty() ? 1 : gradients.occurrences[at];
         row = Obtain(keys[at], gradients.SlotOf(at), occurrences, context, tally);
       }
       if (tracked) Note(keys[at]);
       if (row == nullptr) continue;
-      rule.UpdateRow(row, row + dim_, scratch_.data(), dim_, context.factor);
-      if (ttl_) Touch(row, context.after);
+      if (kept != i) std::memcpy(&scratch_[kept * dim_], &scratch_[i * dim_], dim_ * sizeof(float));
+      rows[kept++] = row;
     }
+    rule.UpdateRows(rows, scratch_.data(), kept, dim_, context.factor);
+    for (uint64_t i = 0; ttl_ && i < kept; ++i) Touch(rows[i], context.after);
   }
-}
-
-bool SparseTable::Divide(const float* sums, float divisor) {
-  float* out = scratch_.data();
-  if (divisor == 1) {
-    std::memcpy(out, sums, dim_ * sizeof(float));
-  } else {
-    for (uint64_t i = 0; i < dim_; ++i) out[i] = sums[i] / divisor;
-  }
-  if (!schema_.guard) return true;
-  // Written so that a NaN counts as too large.
-  int bad = 0;
-  for (uint64_t i = 0; i < dim_; ++i) bad |= !(std::abs(out[i]) <= schema_.max_abs);
-  return bad == 0;
 }
 
 bool SparseTable::AboveSoftLimit() const {

@@ -47,6 +47,45 @@ TEST_CASE("PlaceOfKey: the partition is PartitionOfKey, the rest is uniform", "[
   CHECK(upper < 10300);
 }
 
+// The inverse of Mix64, step by step.
+uint64_t Unmix64(uint64_t x) {
+  x ^= x >> 31 ^ x >> 62;
+  x *= 0x319642b2d24d8ec3ULL;
+  x ^= x >> 27 ^ x >> 54;
+  x *= 0x96de1b173f119089ULL;
+  return x ^ x >> 30 ^ x >> 60;
+}
+
+TEST_CASE("KeyIndex: keys that an adversary chose for one line are all found", "[store][unit]") {
+  // With one partition a key's lines follow from its hash h and h * 2^64 / golden ratio. Multiples of a large Fibonacci
+  // number F as steps of h change neither much: F * 2^64 / golden ratio is almost a multiple of 2^64.
+  constexpr uint64_t kFibonacci = 4'807'526'976;
+  KeyIndex index(1);
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < 300; ++i) {
+    const uint64_t key = Unmix64((uint64_t{1} << 40) + i * kFibonacci) ^ 0x5bd1e9955bd1e995ULL;
+    REQUIRE(PlaceOfKey(key, 1).within == (uint64_t{1} << 40) + i * kFibonacci);
+    index.Insert(key, static_cast<uint32_t>(i), KeyIndex::TagOf(0, 0));
+    keys.push_back(key);
+  }
+  CHECK(index.size() == 300);
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < keys.size(); ++i) {
+      const uint64_t cell = index.Find(keys[i]);
+      if (round == 1 && i % 2 == 0) {
+        CHECK(cell == KeyIndex::kNone);
+        continue;
+      }
+      REQUIRE(cell != KeyIndex::kNone);
+      CHECK(index.at(cell).value == i);
+      if (round == 0 && i % 2 == 0) index.Erase(cell);
+    }
+  }
+  CHECK(index.size() == 150);
+  // They cost memory for themselves, not a table that grows for ever.
+  CHECK(index.cells() < 4096);
+}
+
 TEST_CASE("KeyIndex: agrees with a map through inserts, erasures and growth; keys 0 and ~0", "[store][unit]") {
   INFO("SHOAL_TEST_SEED=" << Seed());
   Random random({Seed(), 1});

@@ -1,0 +1,244 @@
+#include "server/optimizer/row_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "server/optimizer/row_kernels.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shoal::row_kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As many as there are partial sums, so that no register holds values of two of one.
+using Eight = hn::CappedTag<float, 8>;
+
+// Calls at(d, i) for whole registers from 0 on, then with one lane for what is left of n. Elementwise work only: the
+// bits of a value don't depend on the width.
+template <typename At>
+HWY_INLINE void ForEach(size_t n, At at) {
+  const hn::ScalableTag<float> wide;
+  const size_t lanes = hn::Lanes(wide);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) at(wide, i);
+  if (n - i >= 8 && lanes > 8) {
+    const Eight eight;
+    at(eight, i);
+    i += 8;
+  }
+  if (n - i >= 4) {
+    const hn::CappedTag<float, 4> four;
+    at(four, i);
+    i += 4;
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; i < n; ++i) at(one, i);
+}
+
+template <typename Row>
+HWY_INLINE void ForRows(const RowBatch& batch, Row row) {
+  for (size_t r = 0; r < batch.count; ++r) {
+    row(r, batch.rows[r], batch.rows[r] + batch.state, batch.gradients + r * batch.dim);
+  }
+}
+
+void DivideRows(const float* HWY_RESTRICT sums, size_t rows, size_t dim, float divisor, float max_abs,
+                float* HWY_RESTRICT out, uint8_t* HWY_RESTRICT good) {
+  // A multiplication by a power of two is exact and so gives the quotient's bits.
+  int exponent;
+  const bool power = std::frexp(divisor, &exponent) == 0.5f && exponent > -100 && exponent < 100;
+  const float factor = 1.0f / divisor;
+  for (size_t r = 0; r < rows; ++r, sums += dim, out += dim) {
+    bool fits = true;
+    ForEach(dim, [&](auto d, size_t i) HWY_ATTR {
+      const auto sum = hn::LoadU(d, sums + i);
+      const auto value = power ? hn::Mul(sum, hn::Set(d, factor)) : hn::Div(sum, hn::Set(d, divisor));
+      hn::StoreU(value, d, out + i);
+      fits &= hn::AllTrue(d, hn::Le(hn::Abs(value), hn::Set(d, max_abs)));
+    });
+    good[r] = fits;
+  }
+}
+
+HWY_INLINE float Squares(const float* values, size_t count) {
+  const Eight d;
+  const size_t lanes = hn::Lanes(d);
+  auto low = hn::Zero(d), high = hn::Zero(d);
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const auto a = hn::LoadU(d, values + i);
+    low = hn::Add(low, hn::Mul(a, a));
+    if (lanes < 8) {
+      const auto b = hn::LoadU(d, values + i + 8 - lanes);
+      high = hn::Add(high, hn::Mul(b, b));
+    }
+  }
+  float partial[8];
+  if (lanes < 8) hn::StoreU(high, d, partial + 8 - lanes);
+  hn::StoreU(low, d, partial);
+  for (size_t k = 0; i < count; ++i, ++k) partial[k] += values[i] * values[i];
+  return ((partial[0] + partial[1]) + (partial[2] + partial[3])) +
+         ((partial[4] + partial[5]) + (partial[6] + partial[7]));
+}
+
+float SumSquares(const float* values, size_t count) { return Squares(values, count); }
+
+// w -= step * g.
+HWY_INLINE void Subtract(float* w, const float* g, size_t dim, float step) {
+  ForEach(dim, [=](auto d, size_t i) HWY_ATTR {
+    hn::StoreU(hn::Sub(hn::LoadU(d, w + i), hn::Mul(hn::Set(d, step), hn::LoadU(d, g + i))), d, w + i);
+  });
+}
+
+void Sgd(const RowBatch& batch, float rate) {
+  ForRows(batch, [=](size_t, float* w, float*, const float* g) HWY_ATTR { Subtract(w, g, batch.dim, rate); });
+}
+
+void Momentum(const RowBatch& batch, float rate, float momentum, bool nesterov) {
+  ForRows(batch, [=](size_t, float* w, float* s, const float* g) HWY_ATTR {
+    ForEach(batch.dim, [=](auto d, size_t i) HWY_ATTR {
+      const auto mu = hn::Set(d, momentum);
+      const auto gradient = hn::LoadU(d, g + i);
+      const auto v = hn::Add(hn::Mul(mu, hn::LoadU(d, s + i)), gradient);
+      hn::StoreU(v, d, s + i);
+      const auto step = nesterov ? hn::Add(gradient, hn::Mul(mu, v)) : v;
+      hn::StoreU(hn::Sub(hn::LoadU(d, w + i), hn::Mul(hn::Set(d, rate), step)), d, w + i);
+    });
+  });
+}
+
+// w -= numerator / root where root > 0: epsilon may be 0, and a zero gradient on a fresh accumulator then moves nothing
+// instead of making a NaN.
+template <class D, class V>
+HWY_INLINE void Move(D d, float* w, V numerator, V root) {
+  const auto step = hn::IfThenElseZero(hn::Gt(root, hn::Zero(d)), hn::Div(numerator, root));
+  hn::StoreU(hn::Sub(hn::LoadU(d, w), step), d, w);
+}
+
+void Adagrad(const RowBatch& batch, float rate, float epsilon) {
+  ForRows(batch, [=](size_t, float* w, float* s, const float* g) HWY_ATTR {
+    ForEach(batch.dim, [=](auto d, size_t i) HWY_ATTR {
+      const auto gradient = hn::LoadU(d, g + i);
+      const auto a = hn::Add(hn::LoadU(d, s + i), hn::Mul(gradient, gradient));
+      hn::StoreU(a, d, s + i);
+      const auto root = hn::Add(hn::Sqrt(a), hn::Set(d, epsilon));
+      Move(d, w + i, hn::Mul(hn::Set(d, rate), gradient), root);
+    });
+  });
+}
+
+void RowwiseAdagrad(const RowBatch& batch, float rate, float epsilon) {
+  const size_t dim = batch.dim;
+  ForRows(batch, [=](size_t, float* w, float* s, const float* g) HWY_ATTR {
+    const float a = s[0] + Squares(g, dim) / static_cast<float>(dim);
+    s[0] = a;
+    const float root = std::sqrt(a) + epsilon;
+    // As in Move.
+    if (root > 0) Subtract(w, g, dim, rate / root);
+  });
+}
+
+// m and v of Adam; returns the numerator of the step.
+template <class D>
+HWY_INLINE auto Moments(D d, const AdamParameters& p, float first, const float* g, float* m, float* v,
+                        hn::VFromD<D>* out) -> hn::VFromD<D> {
+  const auto gradient = hn::LoadU(d, g);
+  const auto mean = hn::Add(hn::Mul(hn::Set(d, p.beta1), hn::LoadU(d, m)), hn::Mul(hn::Set(d, 1 - p.beta1), gradient));
+  const auto square = hn::Mul(hn::Mul(hn::Set(d, 1 - p.beta2), gradient), gradient);
+  *out = hn::Add(hn::Mul(hn::Set(d, p.beta2), hn::LoadU(d, v)), square);
+  hn::StoreU(mean, d, m);
+  hn::StoreU(*out, d, v);
+  return hn::Mul(hn::Set(d, p.rate), hn::Mul(mean, hn::Set(d, first)));
+}
+
+void Adam(const RowBatch& batch, const AdamParameters& p, const float* corrections) {
+  const size_t dim = batch.dim;
+  ForRows(batch, [=](size_t r, float* w, float* s, const float* g) HWY_ATTR {
+    const float first = corrections[2 * r], second = corrections[2 * r + 1];
+    ForEach(dim, [=](auto d, size_t i) HWY_ATTR {
+      hn::VFromD<decltype(d)> v;
+      const auto numerator = Moments(d, p, first, g + i, s + i, s + dim + i, &v);
+      Move(d, w + i, numerator, hn::Add(hn::Sqrt(hn::Mul(v, hn::Set(d, second))), hn::Set(d, p.epsilon)));
+    });
+  });
+}
+
+void Amsgrad(const RowBatch& batch, const AdamParameters& p, const float* corrections) {
+  const size_t dim = batch.dim;
+  ForRows(batch, [=](size_t r, float* w, float* s, const float* g) HWY_ATTR {
+    const float first = corrections[2 * r], second = corrections[2 * r + 1];
+    ForEach(dim, [=](auto d, size_t i) HWY_ATTR {
+      hn::VFromD<decltype(d)> v;
+      const auto numerator = Moments(d, p, first, g + i, s + i, s + dim + i, &v);
+      const auto before = hn::LoadU(d, s + 2 * dim + i);
+      const auto u = hn::IfThenElse(hn::Lt(before, v), v, before);
+      hn::StoreU(u, d, s + 2 * dim + i);
+      Move(d, w + i, numerator, hn::Add(hn::Sqrt(hn::Mul(u, hn::Set(d, second))), hn::Set(d, p.epsilon)));
+    });
+  });
+}
+
+void Ftrl(const RowBatch& batch, float alpha, float beta, float l1, float l2) {
+  const size_t dim = batch.dim;
+  ForRows(batch, [=](size_t, float* w, float* s, const float* g) HWY_ATTR {
+    ForEach(dim, [=](auto d, size_t i) HWY_ATTR {
+      const auto gradient = hn::LoadU(d, g + i), weight = hn::LoadU(d, w + i), n = hn::LoadU(d, s + dim + i);
+      const auto squares = hn::Add(n, hn::Mul(gradient, gradient));
+      const auto root = hn::Sqrt(squares);
+      const auto rate = hn::Set(d, alpha), bound = hn::Set(d, l1);
+      const auto shift = hn::Mul(hn::Div(hn::Sub(root, hn::Sqrt(n)), rate), weight);
+      const auto z = hn::Add(hn::LoadU(d, s + i), hn::Sub(gradient, shift));
+      hn::StoreU(z, d, s + i);
+      hn::StoreU(squares, d, s + dim + i);
+      const auto down = hn::Add(hn::Div(hn::Add(hn::Set(d, beta), root), rate), hn::Set(d, l2));
+      const auto moved = hn::Div(hn::Neg(hn::Sub(z, hn::CopySign(bound, z))), down);
+      hn::StoreU(hn::IfThenZeroElse(hn::Le(hn::Abs(z), bound), moved), d, w + i);
+    });
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace shoal::row_kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoal::row_kernels {
+
+HWY_EXPORT(DivideRows);
+HWY_EXPORT(SumSquares);
+HWY_EXPORT(Sgd);
+HWY_EXPORT(Momentum);
+HWY_EXPORT(Adagrad);
+HWY_EXPORT(RowwiseAdagrad);
+HWY_EXPORT(Adam);
+HWY_EXPORT(Amsgrad);
+HWY_EXPORT(Ftrl);
+
+void DivideRows(const float* sums, size_t rows, size_t dim, float divisor, float max_abs, float* out, uint8_t* good) {
+  HWY_DYNAMIC_DISPATCH(DivideRows)(sums, rows, dim, divisor, max_abs, out, good);
+}
+float SumSquares(const float* values, size_t count) { return HWY_DYNAMIC_DISPATCH(SumSquares)(values, count); }
+void Sgd(const RowBatch& batch, float rate) { HWY_DYNAMIC_DISPATCH(Sgd)(batch, rate); }
+void Momentum(const RowBatch& batch, float rate, float momentum, bool nesterov) {
+  HWY_DYNAMIC_DISPATCH(Momentum)(batch, rate, momentum, nesterov);
+}
+void Adagrad(const RowBatch& batch, float rate, float epsilon) { HWY_DYNAMIC_DISPATCH(Adagrad)(batch, rate, epsilon); }
+void RowwiseAdagrad(const RowBatch& batch, float rate, float epsilon) {
+  HWY_DYNAMIC_DISPATCH(RowwiseAdagrad)(batch, rate, epsilon);
+}
+void Adam(const RowBatch& batch, const AdamParameters& parameters, const float* corrections) {
+  HWY_DYNAMIC_DISPATCH(Adam)(batch, parameters, corrections);
+}
+void Amsgrad(const RowBatch& batch, const AdamParameters& parameters, const float* corrections) {
+  HWY_DYNAMIC_DISPATCH(Amsgrad)(batch, parameters, corrections);
+}
+void Ftrl(const RowBatch& batch, float alpha, float beta, float l1, float l2) {
+  HWY_DYNAMIC_DISPATCH(Ftrl)(batch, alpha, beta, l1, l2);
+}
+
+}  // namespace shoal::row_kernels
+#endif  // HWY_ONCE
