@@ -72,6 +72,10 @@ bool Rounds::Ready() const {
   return any;
 }
 
+bool Rounds::Over() const {
+  return std::none_of(lanes_.begin(), lanes_.end(), [this](const Lane& lane) { return TakesPart(lane); });
+}
+
 std::vector<const Contribution*> Rounds::Next() const {
   std::vector<const Contribution*> out;
   for (const Lane& lane : lanes_) {

@@ -57,6 +57,8 @@ class Rounds {
   void Finish(uint32_t lane, uint64_t rounds) { lanes_[lane].rounds = rounds; }
   // True when every lane that takes part in the next round has handed in and marked it, and somebody takes part.
   bool Ready() const;
+  // True when no lane has a further round.
+  bool Over() const;
   // The contributions of the next round in order of logical lane. REQUIRES: Ready().
   std::vector<const Contribution*> Next() const;
   // The next round is applied: forgets its contributions and marks.

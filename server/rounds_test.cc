@@ -200,6 +200,21 @@ TEST_CASE("bsp: a part is cut at its round, the next round waits, and a rollback
   task.set_cut_round(100);
   CHECK(cluster.server(0).WritePart(1, task, absl::Milliseconds(1)).status().code() ==
         absl::StatusCode::kDeadlineExceeded);
+  // Once all lanes have announced their last round, nobody waits for one behind it.
+  absl::Status outcome;
+  std::thread cut([&] { outcome = cluster.server(0).WritePart(1, task, absl::Hours(1)).status(); });
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    MarkRequest last;
+    last.header = cluster.Header(1);
+    last.logical_lane = lane;
+    last.round = kRounds - 1;
+    last.last = true;
+    MarkReply reply;
+    cluster.server(0).Mark(&last, &reply, [](absl::Status status) { REQUIRE(status.ok()); });
+  }
+  cut.join();
+  CHECK(outcome.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK_THAT(std::string(outcome.message()), Catch::Contains("in all"));
 }
 
 }  // namespace

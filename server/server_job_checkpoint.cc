@@ -35,7 +35,8 @@ absl::Status ServerJob::HoldRound(const CheckpointTask& task, absl::Duration tim
         absl::StrCat("cut_round: ", *cut, ", round ", rounds_.applied(), " is already applied here"));
   }
   cuts_.push_back(*cut);
-  while (rounds_.applied() < *cut && !dropped_) {
+  // A cut behind the last round would hold up the final checkpoint, which waits in the same queue.
+  while (rounds_.applied() < *cut && !dropped_ && !rounds_.Over()) {
     const absl::Duration left = end - clock.Now();
     if (left <= absl::ZeroDuration()) break;
     round_applied_.WaitFor(&mu_, left);
@@ -44,8 +45,9 @@ absl::Status ServerJob::HoldRound(const CheckpointTask& task, absl::Duration tim
   // No round was kept back yet: the cut lies ahead.
   cuts_.erase(std::find(cuts_.begin(), cuts_.end(), *cut));
   if (dropped_) return absl::CancelledError(absl::StrCat("job ", job_, " was dropped"));
-  return absl::DeadlineExceededError(absl::StrCat("cut_round: ", *cut, ", only ", rounds_.applied(),
-                                                  " rounds applied after ", absl::FormatDuration(timeout)));
+  return absl::DeadlineExceededError(
+      absl::StrCat("cut_round: ", *cut, ", only ", rounds_.applied(), " rounds applied ",
+                   rounds_.Over() ? "in all" : absl::StrCat("after ", absl::FormatDuration(timeout))));
 }
 
 void ServerJob::ReleaseRound(uint64_t cut) {

@@ -204,7 +204,10 @@ void ServerJob::Mark(const MarkRequest& request, MarkReply* reply, const Done& d
     // Whoever says it, and under whichever lease: that all servers acknowledged a push stays true.
     if (status.ok() && reply->outcome == RequestOutcome::kOk) {
       if (request.has_round) status = TakeMark(request.logical_lane, request.round);
-      if (status.ok() && request.last) rounds_.Finish(request.logical_lane, request.has_round ? request.round + 1 : 0);
+      if (status.ok() && request.last) {
+        rounds_.Finish(request.logical_lane, request.has_round ? request.round + 1 : 0);
+        round_applied_.SignalAll();  // that was the last one, perhaps
+      }
       Proceed(&released);
     }
   }

@@ -114,7 +114,7 @@ class Run:
         except Failed as failure:
             path = os.path.join(self.folder, "failure.txt")
             with open(path, "w", encoding="utf-8") as file:
-                file.write("%s\n%s\n%s\n" % (failure, self.fleet.stacks(), self.logs()))
+                file.write("%s\n%s\n%s\n%s\n" % (failure, self.events(), self.fleet.stacks(), self.logs()))
             raise Failed("%s\nall stacks and logs: %s" % (failure, path)) from failure
         finally:
             self.closing = True
@@ -414,6 +414,12 @@ class Run:
 
     def brief(self):
         return {key: self.last_status.get(key) for key in ("state", "reason", "examples", "counters")}
+
+    def events(self):
+        """What the scheduler has noted about the job and the processes, if it still answers."""
+        if self.job is None or "scheduler" not in self.fleet.daemons:
+            return ""
+        return "--- events\n%s--- processes\n%s" % (self.verb("logs", str(self.job)).stdout, self.verb("status").stdout)
 
     def logs(self):
         names = sorted(name for name in os.listdir(self.folder) if name.endswith(".log"))

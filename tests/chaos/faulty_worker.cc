@@ -105,13 +105,15 @@ class WrongWatermarks : public ForwardingParameterClient {
  private:
   void Tamper(uint64_t lease, std::vector<uint64_t>* watermarks) {
     constexpr uint64_t kOff = 50;
+    if (watermarks->empty() || watermarks->front() == kSplitDone) return;
+    const uint64_t real = watermarks->front();
     Random random({seed_, lease});
-    if (random.Uniform() >= rate_ || watermarks->empty() || watermarks->front() == kSplitDone) return;
+    // Splits that were begun by somebody else are rare, and only there is something behind which one can begin.
+    if (random.Uniform() >= (real < kOff ? rate_ : 10 * rate_)) return;
     {
       MutexLock lock(&mu_);
       if (!tampered_.insert(lease).second) return;
     }
-    const uint64_t real = watermarks->front();
     // A lane that begins at the right place and stops there tells nobody anything new, so the right one is left out.
     *watermarks = {random.Below(2) == 0 || real < kOff ? real + kOff : real - kOff};
     ++injected_;
