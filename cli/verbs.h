@@ -25,6 +25,7 @@ void AddStatus(CLI::App* root, Action* action);
 void AddWatch(CLI::App* root, Action* action);
 void AddLogs(CLI::App* root, Action* action);
 void AddCancel(CLI::App* root, Action* action);
+void AddDrain(CLI::App* root, Action* action);
 void AddValidate(CLI::App* root, Action* action);
 void AddVerifyParity(CLI::App* root, Action* action);
 void AddEvaluate(CLI::App* root, Action* action);

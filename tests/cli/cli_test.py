@@ -20,7 +20,8 @@ CENSUS = os.path.abspath("examples/census/job.yaml")
 
 VERBS = [
     "train", "validate", "evaluate", "predict", "checkpoint", "verify-parity", "datagen", "local", "scheduler",
-    "server", "worker", "submit", "list", "status", "watch", "logs", "cancel", "doctor", "version",
+    "server", "worker", "submit", "list", "status", "watch", "logs", "cancel", "drain", "doctor",
+    "version",
 ]
 
 JOB = """\
@@ -183,7 +184,7 @@ class UsageTest(CliTest):
     def test_unreachable_scheduler_is_a_bounded_error(self):
         job = self.make_job(100, 100)
         for arguments in (["status"], ["list"], ["submit", job], ["watch", "1"], ["logs", "1"], ["cancel", "1"],
-                          ["server"], ["worker"], ["doctor"]):
+                          ["drain", "w0"], ["server"], ["worker"], ["doctor"]):
             start = time.monotonic()
             result = self.check(1, *arguments, "--scheduler", "127.0.0.1:1", "--connect-timeout", "1s", timeout=30)
             self.assertLess(time.monotonic() - start, 15, arguments)

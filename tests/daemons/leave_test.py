@@ -119,6 +119,18 @@ class LeaveTest(DaemonTest):
             self.daemons[name].signal(signal.SIGTERM)
             self.assert_left(name, "SIGTERM when idle", start, 5)
 
+    def test_the_verb_drains_a_worker_and_idle_servers(self):
+        self.start_cluster(servers=2, workers=2)
+        job = self.submit(COUNTING, *FIELDS)
+        self.await_examples(job, 1)
+        start = time.monotonic()
+        self.assertIn("w1: LEFT", self.run_verb("drain", "w1", "--wait", "--scheduler", self.address).stdout)
+        self.assert_left("w1", "shoal drain", start, 10)
+        self.assertEqual(self.await_end(job, "SUCCEEDED")["digest"], self.expected_digest())
+        self.run_verb("drain", "s1", "--wait", "--scheduler", self.address)
+        self.assert_left("s1", "shoal drain", start, 120)
+        self.assertIn("nobody", self.run_verb("drain", "nobody", "--scheduler", self.address, status=1).stderr)
+
     def test_a_spot_notice_drains_a_worker(self):
         for cloud in ("aws", "gcp", "azure"):
             with self.subTest(cloud=cloud):
