@@ -1,5 +1,5 @@
 // shoal checkpoint: looks at checkpoints on disk.
-#include "server/checkpoint/checkpoint.h"
+#include "cli/checkpoint.h"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
 #include "local/checkpoint_report.h"
+#include "server/checkpoint/checkpoint.h"
 
 namespace shoal::cli {
 namespace {
@@ -59,8 +60,8 @@ CLI::App* AddSubVerb(CLI::App* parent, const std::string& name, const std::strin
 
 void AddCheckpoint(CLI::App* root, Action* action) {
   auto options = std::make_shared<Options>();
-  CLI::App* const verb =
-      AddVerb(root, "checkpoint", "Look at checkpoints: ls, verify, inspect", "shoal checkpoint verify ckpt");
+  CLI::App* const verb = AddVerb(root, "checkpoint", "Look at checkpoints, compare, merge and export them",
+                                 "shoal checkpoint verify ckpt");
   verb->require_subcommand(1);
   AddSubVerb(verb, "ls", "List the complete checkpoints of a directory, oldest first", "shoal checkpoint ls ckpt",
              options, action, List);
@@ -71,6 +72,7 @@ void AddCheckpoint(CLI::App* root, Action* action) {
   inspect->add_option("--rows", options->rows, "Also show this many rows of each table")
       ->type_name("N")
       ->check(Whole(0, UINT32_MAX));
+  AddCheckpointTools(verb, action);
 }
 
 }  // namespace shoal::cli

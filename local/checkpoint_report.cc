@@ -47,12 +47,12 @@ void AppendFloats(absl::Span<const float> values, std::string* text) {
 
 std::string CheckpointListText(const std::vector<std::pair<std::string, Manifest>>& checkpoints) {
   if (checkpoints.empty()) return "no checkpoints\n";
-  std::string text =
-      absl::StrFormat("%8s  %-6s %12s %12s  %-25s %s\n", "SEQUENCE", "FINAL", "EXAMPLES", "BYTES", "CREATED", "PATH");
+  std::string text = absl::StrFormat("%8s  %-6s %-14s %12s %12s  %-25s %s\n", "SEQUENCE", "FINAL", "PARENT", "EXAMPLES",
+                                     "BYTES", "CREATED", "PATH");
   for (const auto& [dir, manifest] : checkpoints) {
-    absl::StrAppendFormat(&text, "%8d  %-6s %12d %12d  %-25s %s\n", manifest.sequence(),
-                          manifest.final() ? "yes" : "no", Examples(manifest), TotalBytes(manifest), manifest.created(),
-                          dir);
+    absl::StrAppendFormat(&text, "%8d  %-6s %-14s %12d %12d  %-25s %s\n", manifest.sequence(),
+                          manifest.final() ? "yes" : "no", manifest.parent().empty() ? "-" : manifest.parent(),
+                          Examples(manifest), TotalBytes(manifest), manifest.created(), dir);
   }
   return text;
 }
@@ -64,6 +64,7 @@ nlohmann::ordered_json CheckpointListJson(const std::vector<std::pair<std::strin
                     {"job", manifest.job().name()},
                     {"sequence", manifest.sequence()},
                     {"final", manifest.final()},
+                    {"parent", manifest.parent()},
                     {"examples", Examples(manifest)},
                     {"bytes", TotalBytes(manifest)},
                     {"created", manifest.created()}});
@@ -76,6 +77,9 @@ std::string ManifestText(const std::string& dir, const Manifest& manifest) {
       absl::StrFormat("%s\n  job         %s (digest %s)\n  created     %s, sequence %d, run %d%s\n  examples    %d\n",
                       dir, manifest.job().name(), manifest.job_digest(), manifest.created(), manifest.sequence(),
                       manifest.run(), manifest.final() ? ", final" : "", Examples(manifest));
+  if (!manifest.parent().empty()) {
+    absl::StrAppend(&text, "  parent      ", manifest.parent(), " (a delta: rows and bytes are those that changed)\n");
+  }
   if (manifest.rounds_applied() > 0) absl::StrAppend(&text, "  rounds      ", manifest.rounds_applied(), "\n");
   std::map<std::string, const TableDigest*> digests;
   for (const TableDigest& digest : manifest.digests()) digests[digest.table()] = &digest;
@@ -128,6 +132,7 @@ nlohmann::ordered_json ManifestJson(const std::string& dir, const Manifest& mani
           {"created", manifest.created()},
           {"sequence", manifest.sequence()},
           {"final", manifest.final()},
+          {"parent", manifest.parent()},
           {"run", manifest.run()},
           {"rounds", manifest.rounds_applied()},
           {"examples", Examples(manifest)},

@@ -180,7 +180,7 @@ void ClusterMember::TaskLoop(size_t queue) {
     const absl::Status status = callbacks_.do_task(task, &result);
     result.set_id(task.id());
     result.set_code(static_cast<int>(status.code()));
-    result.set_message(std::string(status.message()));
+    if (!status.ok()) result.set_message(std::string(status.message()));
     while (!stopped_ && !Ended(&reason)) {
       *result.mutable_identity() = identity();
       const absl::Status sent = scheduler_.TaskDone(result, kCallTimeout).status();

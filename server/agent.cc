@@ -129,7 +129,9 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
     }
     case Task::PREPARE_JOB:
     case Task::RESTORE_PARTITIONS:
-      return Prepare(task);
+      SHOAL_RETURN_IF_ERROR(Prepare(task));
+      result->set_message(server_.TakeLoadNote(task.job()));
+      return absl::OkStatus();
     case Task::REPORT_DONE: {
       SHOAL_ASSIGN_OR_RETURN(std::vector<PartitionDone> done, server_.ReportDone(task.job()));
       for (PartitionDone& partition : done) *result->add_done() = std::move(partition);

@@ -121,6 +121,11 @@ absl::Status ParameterServer::RestorePartitions(const JobConfig& config, const J
   return job->Restore(partitions, restore_from);
 }
 
+std::string ParameterServer::TakeLoadNote(uint64_t id) {
+  const std::shared_ptr<ServerJob> job = impl_->Find(id);
+  return job == nullptr ? std::string() : job->TakeLoadNote();
+}
+
 void ParameterServer::UpdateView(const ClusterView& view) {
   auto tasks = std::make_shared<std::set<uint64_t>>();
   for (const Task& task : view.tasks()) tasks->insert(task.id());

@@ -49,6 +49,8 @@ class ParameterServer {
   // makes the job if this server does not have it. One that is served already stays as it is.
   absl::Status RestorePartitions(const JobConfig& config, const JobView& view, uint64_t self,
                                  const std::vector<uint32_t>& partitions, const std::string& restore_from);
+  // What the last of these two loaded, for the job's log; empty: nothing since it was last asked for.
+  std::string TakeLoadNote(uint64_t job);
   // Takes over newer map versions, live sets, holds and the list of this server's tasks. Views come in order.
   void UpdateView(const ClusterView& view);
   // The same for one job, when nothing is known of tasks.

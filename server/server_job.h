@@ -48,6 +48,8 @@ class ServerJob {
   // Makes these partitions, or loads them from a checkpoint directory, several at a time, then serves them. One that is
   // here already stays as it is. FAILED_PRECONDITION: the map gives one to another server.
   absl::Status Restore(const std::vector<uint32_t>& partitions, const std::string& path);
+  // What the last Restore loaded, for people; empty: nothing since it was last asked for.
+  std::string TakeLoadNote();
   void UpdateView(const JobNews& news);
   // Answers parked pulls with CANCELLED and refuses all later calls.
   void Drop();
@@ -85,7 +87,10 @@ class ServerJob {
   std::shared_ptr<const OwnerMap> Map() const;
   // Fills `partitions`, which nobody else sees yet, from the checkpoint at `path`; *rounds: at which it was cut.
   absl::Status LoadAll(const std::string& path, const std::vector<std::shared_ptr<Partition>>& partitions,
-                       uint64_t* rounds) const;
+                       uint64_t* rounds);
+  // Fills new ones with what the job takes from another job.
+  absl::Status BeginWarm(const std::vector<std::shared_ptr<Partition>>& partitions);
+  void SetLoadNote(std::string note);
   absl::Status Install(std::vector<std::shared_ptr<Partition>> partitions, uint64_t rounds);
   PartHeader Header() const;
   // Refuses or replaces the map of partitions.
@@ -131,7 +136,8 @@ class ServerJob {
   CondVar round_applied_;
   bool dropped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t newest_run_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t news_ ABSL_GUARDED_BY(mu_) = 0;        // sequence of the newest view
+  uint64_t news_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the newest view
+  std::string load_note_ ABSL_GUARDED_BY(mu_);
   std::string map_warning_ ABSL_GUARDED_BY(mu_);  // why the newest map was not taken
   std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
   LiveLanes lanes_ ABSL_GUARDED_BY(mu_);

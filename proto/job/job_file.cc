@@ -77,6 +77,9 @@ absl::StatusOr<Job> LoadJobFromText(absl::string_view text, const std::string& f
   for (Input& input : *job.mutable_data()->mutable_train()) input.set_path(Absolute(base, input.path()));
   for (Input& input : *job.mutable_data()->mutable_eval()) input.set_path(Absolute(base, input.path()));
   if (job.has_checkpoint()) job.mutable_checkpoint()->set_dir(Absolute(base, job.checkpoint().dir()));
+  if (job.has_warm_start()) {
+    job.mutable_warm_start()->set_checkpoint(Absolute(base, job.warm_start().checkpoint()));
+  }
   NameSlots(job.mutable_data());
   return job;
 }

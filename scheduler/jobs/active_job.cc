@@ -138,6 +138,7 @@ void ActiveJob::OnTaskResult(const Task& task, const Process& process, const Tas
   // A server that made the tables before an answer was lost has them now.
   const bool again =
       task.kind() == Task::PREPARE_JOB && result.code() == static_cast<int32_t>(absl::StatusCode::kAlreadyExists);
+  if (result.code() == 0 && !result.message().empty()) Log(absl::StrCat(process.Title(), ": ", result.message()));
   if (result.code() != 0 && !again) {
     OnTaskFailed(task, group, process, result);
   } else if (task.kind() == Task::PLAN) {

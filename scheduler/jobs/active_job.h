@@ -165,7 +165,7 @@ class ActiveJob {
   EventLog log_;
   uint64_t version_ = 0;
   uint64_t live_version_ = 0, next_lane_ = 1, newest_lease_ = 0;
-  std::string reason_, warning_;
+  std::string reason_, warning_, parent_;  // parent_: newest checkpoint, if this process saw it made
   Phase phase_ = Phase::kNone;
   std::map<uint64_t, PendingTask> pending_;
   std::vector<uint64_t> candidates_;  // servers that were checked
@@ -186,11 +186,7 @@ class ActiveJob {
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();
   absl::optional<absl::Duration> cancelled_at_;  // set: the job ends with its next checkpoint
   uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
-  uint32_t cut_attempts_ = 0;
-  // What the next checkpoint may build on; forgotten with the process, so that it begins with a full one.
-  std::string parent_;                            // name of the newest one; empty: none
-  uint32_t deltas_ = 0;                           // since the last full one
-  uint32_t failed_checkpoints_ = 0;               // in a row
+  uint32_t cut_attempts_ = 0, failed_checkpoints_ = 0, deltas_ = 0;  // in a row; in a row; since the last full one
   absl::optional<absl::Duration> watched_since_;  // bsp, cancelled: whether rounds progress beyond watched_rounds_
   uint64_t watched_rounds_ = 0;
   absl::Duration watch_again_;

@@ -102,6 +102,8 @@ class SectionVisitor {
  public:
   virtual ~SectionVisitor() = default;
   virtual absl::Status Progress(const PartitionProgress& progress) = 0;
+  // Before the rows of each table: how many rows and counted keys follow.
+  virtual void Table(uint32_t table, uint64_t rows, uint64_t counted) {}
   virtual absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched,
                            absl::Span<const float> values) = 0;
   virtual absl::Status Counted(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched, uint32_t count) = 0;

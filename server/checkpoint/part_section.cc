@@ -96,6 +96,7 @@ class SectionParser {
         !in_.Has(rows, kRowHeadBytes + values * sizeof(float))) {
       return Damaged(absl::StrCat("rows of table ", shape.name, " cut short"));
     }
+    visitor_->Table(table, rows, in_.Has(counted, kCountedBytes) ? counted : 0);
     for (uint64_t i = 0; i < rows; ++i) {
       (void)(in_.Read(&key) && in_.Read(&touched) && in_.Read(&slot));
       if (slot >= header_.slot_count()) return BadSlot(shape, key, slot);

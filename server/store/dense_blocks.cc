@@ -73,17 +73,18 @@ PartBlock DenseBlocks::At(uint64_t index) const {
   return out;
 }
 
-absl::Status DenseBlocks::Restore(const PartBlock& saved) {
+absl::Status DenseBlocks::Restore(const PartBlock& saved, bool with_state) {
   for (Block& block : blocks_) {
     if (block.layout->tensor != saved.tensor || block.layout->index != saved.index) continue;
     if (block.layout->offset != saved.offset || block.layout->size != saved.weights.size() ||
-        block.state_size != saved.state.size()) {
+        (with_state && block.state_size != saved.state.size())) {
       return absl::InvalidArgumentError(absl::StrCat(
           "tensor ", schema_.tensors[saved.tensor].name(), " block ", saved.index, ": the checkpoint holds ",
           saved.weights.size(), " weights and ", saved.state.size(), " floats of optimizer state at ", saved.offset,
           ", the job needs ", block.layout->size, " and ", block.state_size, " at ", block.layout->offset));
     }
     std::copy(saved.weights.begin(), saved.weights.end(), block.values.begin());
+    if (!with_state) return absl::OkStatus();
     std::copy(saved.state.begin(), saved.state.end(),
               block.values.begin() + static_cast<int64_t>(saved.weights.size()));
     return absl::OkStatus();

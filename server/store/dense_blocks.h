@@ -35,8 +35,8 @@ class DenseBlocks {
   PartBlock At(uint64_t block) const;
   // Whether it was stepped by a push that made a version above this one.
   bool ChangedSince(uint64_t block, uint64_t version) const { return blocks_[block].version > version; }
-  // Overwrites a block with what a checkpoint held. INVALID_ARGUMENT when shapes differ.
-  absl::Status Restore(const PartBlock& block);
+  // Overwrites a block with what a checkpoint held, state too or not. INVALID_ARGUMENT when shapes differ.
+  absl::Status Restore(const PartBlock& block, bool with_state);
 
  private:
   struct Block {

@@ -110,6 +110,8 @@ absl::StatusOr<std::shared_ptr<const JobSchema>> JobSchema::Create(const JobConf
         absl::StrCat("admission.min_count: ", schema->min_count, ", must be in [1, ", KeyIndex::kMaxCount + 1, "]"));
   }
   schema->expiry = Expiry(job.ttl().examples());
+  schema->warm_start = job.warm_start();
+  schema->optimizer = job.optimizer();
   schema->delta_checkpoints = job.checkpoint().full_every() > 1;
   schema->soft_limit_bytes = job.memory().soft_limit();
   schema->hard_limit_bytes = job.memory().hard_limit();

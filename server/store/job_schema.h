@@ -50,6 +50,8 @@ struct JobSchema {
   float max_abs = 0;
   uint32_t min_count = 1;
   Expiry expiry{0};
+  WarmStart warm_start;            // no checkpoint: none
+  OptimizerPair optimizer;         // what the rules below were made of
   bool delta_checkpoints = false;  // partitions remember what changed since the last one
   uint64_t soft_limit_bytes = 0;   // 0: none
   uint64_t hard_limit_bytes = 0;

@@ -71,9 +71,13 @@ bool KeyIndex::Place(Cell* cell) {
   return false;
 }
 
-void KeyIndex::Insert(uint64_t key, uint32_t value, uint32_t tag) {
-  const uint64_t lines = LinesFor(lines_, size_ + 1);
+void KeyIndex::Reserve(uint64_t more) {
+  const uint64_t lines = LinesFor(lines_, size_ + more);
   if (lines != lines_) Rebuild(lines, spare_);
+}
+
+void KeyIndex::Insert(uint64_t key, uint32_t value, uint32_t tag) {
+  Reserve(1);
   Cell cell{key, value, tag};
   while (!Place(&cell)) {
     Rebuild(lines_, std::max(kLineCells, 2 * spare_));

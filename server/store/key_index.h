@@ -94,6 +94,8 @@ class KeyIndex {
   const Cell& at(uint64_t cell) const { return table_[cell]; }
   bool used(uint64_t cell) const { return table_[cell].tag != kEmpty; }
 
+  // Grows as far as `more` insertions would.
+  void Reserve(uint64_t more);
   // Adds a key; cells may move. REQUIRES: the key is absent.
   void Insert(uint64_t key, uint32_t value, uint32_t tag);
   // Removes the key in `cell`; no other cell moves.

@@ -66,6 +66,7 @@ class Partition {
   Partition(const JobSchema& schema, uint32_t id, absl::Span<const std::unique_ptr<SlabPool>> pools, StoreStats* stats);
 
   uint32_t id() const { return id_; }
+  StoreStats* stats() const { return stats_; }
   // Grows with every change: pushes that are accepted, leases that are raised, rounds.
   uint64_t version() const;
 
@@ -126,6 +127,10 @@ class Partition {
   // REQUIRES: it is not serving. Trackers are gone afterwards.
   absl::Status Load(absl::string_view section, const PartHeader& header, const PartEntry& entry,
                     uint64_t* rounds_applied);
+  // Warm start of a new partition: puts a row or a block of another job in it. Weights alone: with fresh optimizer
+  // state. false: the key is there already; INVALID_ARGUMENT: the block has another shape. REQUIRES: it does not serve.
+  bool AdoptRow(uint32_t table, uint64_t key, uint32_t slot, absl::Span<const float> values, PushTally* tally);
+  absl::Status AdoptBlock(const PartBlock& block, bool with_state);
   // Load of an image that another copy took.
   absl::Status Apply(absl::string_view image, uint64_t* rounds_applied);
   // Adds to sums: tables, then tensors.

@@ -170,6 +170,10 @@ class Partition::Loader : public SectionVisitor {
     for (const auto& split : progress.open) partition_->open_[split.number] = {split.lease, split.watermark};
     return absl::OkStatus();
   }
+  void Table(uint32_t table, uint64_t rows, uint64_t counted) override {
+    partition_->mu_.AssertHeld();
+    if (!delta_) partition_->tables_[table]->Reserve(rows + counted);
+  }
   absl::Status Row(uint32_t table, uint64_t key, uint32_t slot, uint64_t touched,
                    absl::Span<const float> values) override {
     partition_->mu_.AssertHeld();
@@ -205,7 +209,7 @@ class Partition::Loader : public SectionVisitor {
   absl::Status Block(const PartBlock& block) override {
     partition_->mu_.AssertHeld();
     ++blocks_;
-    return partition_->dense_.Restore(block);
+    return partition_->dense_.Restore(block, true);
   }
   uint64_t blocks() const { return blocks_; }
 
@@ -258,6 +262,19 @@ absl::Status Partition::LoadLocked(absl::string_view section, const PartHeader& 
   if (entry.delta || loader.blocks() == dense_.count()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("partition ", id_, ": the checkpoint holds ", loader.blocks(),
                                                  " dense blocks, the job needs ", dense_.count()));
+}
+
+bool Partition::AdoptRow(uint32_t table, uint64_t key, uint32_t slot, absl::Span<const float> values,
+                         PushTally* tally) {
+  MutexLock lock(&mu_);
+  version_ = 1;  // not empty any more
+  return tables_[table]->RestoreRow(key, slot, examples_, values, tally);
+}
+
+absl::Status Partition::AdoptBlock(const PartBlock& block, bool with_state) {
+  MutexLock lock(&mu_);
+  version_ = 1;
+  return dense_.Restore(block, with_state);
 }
 
 void Partition::AddDigests(absl::Span<DigestSum> sums) const {

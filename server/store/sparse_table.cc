@@ -143,9 +143,16 @@ bool SparseTable::RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl
                              PushTally* tally) {
   if (index_.Find(key) != KeyIndex::kNone) return false;
   float* row = CreateRow(key, slot, KeyIndex::kNone, tally);
-  std::memcpy(row, values.data(), values_ * sizeof(float));
+  std::memcpy(row, values.data(), values.size() * sizeof(float));
+  if (values.size() == dim_) schema_.sparse_rule->InitRow(row + dim_, dim_);
   if (ttl_) Touch(row, touched);
   return true;
+}
+
+void SparseTable::Reserve(uint64_t keys) {
+  const uint64_t before = index_.bytes();
+  index_.Reserve(keys);
+  AccountBytes(static_cast<int64_t>(index_.bytes()) - static_cast<int64_t>(before));
 }
 
 bool SparseTable::RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally) {

@@ -106,8 +106,10 @@ class SparseTable {
   void UpsertCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
   void Erase(uint64_t key, PushTally* tally);  // absent keys too
 
+  // Makes room for so many more keys at once.
+  void Reserve(uint64_t keys);
   // Adds what a checkpoint held. REQUIRES: the key is absent (false otherwise); slot < schema.slot_count(); values has
-  // dim + state floats; count <= KeyIndex::kMaxCount.
+  // dim + state floats, or dim for a fresh state; count <= KeyIndex::kMaxCount.
   bool RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values, PushTally* tally);
   bool RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
 
@@ -125,6 +127,7 @@ class SparseTable {
 
   // The row to step, made if need be; null when refused (counted).
   float* Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context, PushTally* tally);
+  // Its values are not set.
   float* CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
   void InitRow(uint64_t key, float* row) const;
   uint32_t TakeRowNumber();

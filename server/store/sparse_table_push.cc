@@ -63,7 +63,9 @@ float* SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, co
       ++tally->At(table_, slot).memory_refused;
       return nullptr;
     }
-    return CreateRow(key, slot, cell, tally);
+    float* row = CreateRow(key, slot, cell, tally);
+    InitRow(key, row);
+    return row;
   }
   if (cell == KeyIndex::kNone && AboveSoftLimit()) {
     ++tally->At(table_, slot).memory_refused;
@@ -91,9 +93,7 @@ float* SparseTable::CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTa
     InsertKey(key, slot, number, 0, tally);
   }
   ++tally->At(table_, slot).rows;
-  float* row = RowAt(number);
-  InitRow(key, row);
-  return row;
+  return RowAt(number);
 }
 
 uint32_t SparseTable::TakeRowNumber() {

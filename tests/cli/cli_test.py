@@ -3,17 +3,22 @@
   cli_test.py PATH_OF_SHOAL
 """
 
+import array
+import ast
 import json
+import math
 import os
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 CENSUS = os.path.abspath("examples/census/job.yaml")
@@ -50,6 +55,26 @@ def run(*arguments, timeout=120, env=None, cwd=None):
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def read_npz(path):
+    """Arrays of an .npz by name, as (shape, flat values), with what Python itself brings."""
+    out = {}
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None  # all checksums
+        for name in archive.namelist():
+            data = archive.read(name)
+            assert data[:8] == b"\x93NUMPY\x01\x00", name
+            length = struct.unpack("<H", data[8:10])[0]
+            assert (10 + length) % 64 == 0, name
+            header = ast.literal_eval(data[10:10 + length].decode("latin-1").strip())
+            assert not header["fortran_order"]
+            code = {"<f4": "f", "<u8": "Q", "<i4": "i"}[header["descr"]]
+            values = array.array(code, data[10 + length:])
+            shape = header["shape"]
+            assert len(values) == math.prod(shape), name
+            out[name[:-len(".npy")]] = (shape, values)
+    return out
 
 
 class Daemon:
@@ -256,6 +281,80 @@ class OneProcessTest(CliTest):
             file.write(bytes([byte[0] ^ 0x10]))
         result = self.check(1, "checkpoint", "verify", model)
         self.assertIn(os.path.basename(part), result.stderr)
+
+    def test_checkpoint_tools(self):
+        """A job with many periodic deltas; its chain is listed, compared, merged and exported; another job starts warm."""
+        job, ckpt = self.make_job(), self.path("ckpt")
+        periodic = ["--set", "checkpoint={dir: %s, every: 50ms, keep: 1000, full_every: 5}" % ckpt,
+                    "--set", "data.passes=6"]
+        self.check(0, "train", job, "--runs", "", *periodic)
+        listed = json.loads(self.check(0, "checkpoint", "ls", ckpt, "--json").stdout)["checkpoints"]
+        self.assertGreater(len(listed), 2)
+        self.assertTrue(listed[-1]["final"])
+        self.assertEqual([c["parent"] for c in listed if c["final"]], [""])
+        deltas = [c for c in listed if c["parent"]]
+        self.assertTrue(deltas)
+        for checkpoint in deltas[:3]:
+            self.check(0, "checkpoint", "verify", checkpoint["path"])
+        last = deltas[-1]["path"]
+        self.assertIn("parent      " + deltas[-1]["parent"], self.check(0, "checkpoint", "inspect", last).stdout)
+        merged = self.path("merged/full")
+        report = json.loads(self.check(0, "checkpoint", "merge", last, "--output", merged, "--json").stdout)
+        self.assertGreater(report["links"], 1)
+        self.check(0, "checkpoint", "verify", merged)
+        self.assertIn("already", self.check(1, "checkpoint", "merge", last, "--output", merged).stderr)
+        same = json.loads(self.check(0, "checkpoint", "diff", last, merged, "--json").stdout)
+        self.assertTrue(same["same"])
+        self.check_diff(listed[0]["path"], listed[-1]["path"])
+        self.check_export(listed[-1]["path"])
+        warm = ["--set", "warm_start={checkpoint: %s, optimizer_state: true}" % ckpt, "--set", "partitions=12",
+                "--set", "data.passes=1", "--output", self.path("warm")]
+        self.check(0, "train", job, "--runs", "", *warm)
+        rows = json.loads(self.check(0, "checkpoint", "inspect", self.path("warm"), "--json").stdout)["rows"]
+        self.assertGreaterEqual(sum(rows.values()), report["rows"])
+        result = self.check(1, "train", job, "--runs", "", *warm, "--set", "warm_start.tables=[nothing]")
+        self.assertIn("warm_start.tables: nothing: the job has no table", result.stderr)
+
+    def check_diff(self, before, after):
+        diff = json.loads(self.check(0, "checkpoint", "diff", before, after, "--json").stdout)
+        self.assertFalse(diff["same"])
+        for table in diff["tables"].values():
+            self.assertEqual(table["rows_before"] + table["added"] - table["removed"], table["rows_after"])
+        text = self.check(0, "checkpoint", "diff", before, after).stdout
+        self.assertIn("ADDED", text)
+        self.assertTrue(text.endswith("different\n"))
+
+    def check_export(self, checkpoint):
+        """The archive is read as the format says, and by NumPy where there is one; the text holds the same floats."""
+        archive, folder = self.path("model.npz"), self.path("tsv")
+        report = json.loads(
+            self.check(0, "checkpoint", "export", checkpoint, "--output", archive, "--state", "--json").stdout)
+        self.check(0, "checkpoint", "export", checkpoint, "--output", folder)
+        arrays = read_npz(archive)
+        for name, table in report["tables"].items():
+            text = [line.split("\t") for line in read(os.path.join(folder, name + ".tsv")).splitlines()]
+            if "floats" in table:
+                shape, values = arrays[name]
+                self.assertEqual(len(values), table["floats"])
+                self.assertEqual([row[1] for row in text], ["%.9g" % value for value in values])
+                continue
+            (count,), keys = arrays[name + ".keys"]
+            (rows, dim), weights = arrays[name + ".weights"]
+            self.assertEqual((count, rows), (table["rows"], table["rows"]))
+            self.assertEqual(arrays[name + ".state"][0][0], rows)
+            self.assertEqual([int(row[0]) for row in text], list(keys))
+            first = len(text[0]) - dim  # slot names come between
+            self.assertEqual([row[first:] for row in text],
+                             [["%.9g" % value for value in weights[r * dim:(r + 1) * dim]] for r in range(rows)])
+        try:
+            import numpy
+        except ImportError:
+            return
+        loaded = numpy.load(archive)
+        self.assertEqual(sorted(loaded.files), sorted(arrays))
+        for name in loaded.files:
+            self.assertEqual(loaded[name].shape, arrays[name][0])
+            self.assertEqual(loaded[name].ravel().tolist(), list(arrays[name][1]))
 
     def test_predict_passes_an_id_column_through(self):
         rows = "".join("row-%d,%d,%s\n" % (i, i % 2, "ab"[i % 2]) for i in range(100))
