@@ -1,5 +1,6 @@
 #include "base/machine.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -18,6 +19,14 @@ uint64_t MemoryBytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   const int64_t page_bytes = sysconf(_SC_PAGE_SIZE);
   return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+}
+
+void KeepFreedMemory() {
+  // The largest value that malloc takes: what is larger comes from the system and goes back to it.
+  constexpr int kMappedFrom = 32 << 20;
+  constexpr int kKept = 128 << 20;  // free at the end of a heap
+  mallopt(M_MMAP_THRESHOLD, kMappedFrom);
+  mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
 std::string HostName() {

@@ -11,6 +11,10 @@ namespace shoal {
 uint32_t UsableCores();
 // Physical memory.
 uint64_t MemoryBytes();
+// From now on memory that is freed stays with the process for the next message of the same size, up to a bound: asking
+// the system for it again and again costs a page fault for every 4 KiB of it. For processes that send and receive large
+// messages.
+void KeepFreedMemory();
 // Name of the machine, for messages.
 std::string HostName();
 

@@ -147,6 +147,7 @@ absl::Status RunSchedulerDaemon(const SchedulerDaemonOptions& options, StopSigna
 }
 
 absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* stop) {
+  KeepFreedMemory();
   SHOAL_RETURN_IF_ERROR(CheckListen(options.listen));
   SHOAL_ASSIGN_OR_RETURN(const Address listen, ParseAddress(options.listen.address));
   if (IsWildcard(listen.host) && options.listen.advertise.empty()) {
@@ -183,6 +184,7 @@ absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* st
 }
 
 absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* stop) {
+  KeepFreedMemory();
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcSchedulerClient> scheduler,
                          GrpcSchedulerClient::Create(options.scheduler));
   WorkerOptions worker;

@@ -122,11 +122,15 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
 }
 
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
-                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts) {
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
+                         std::vector<uint64_t>* hashes) {
+  hashes->resize(keys.size());
   size_t at = 0;
   for (size_t i = 0; i < partitions.size(); ++i) {
     for (const size_t end = at + counts[i]; at < end; ++at) {
-      const uint32_t place = PlaceOfKey(keys[at], schema.partitions).partition;
+      const KeyPlace placed = PlaceOfKey(keys[at], schema.partitions);
+      const uint32_t place = placed.partition;
+      (*hashes)[at] = placed.within;
       if (place == partitions[i]) continue;
       return Bad(absl::StrCat("groups[", group, "].keys[", at, "]: ", keys[at], " is listed under partition ",
                               partitions[i], ", must be under ", place));
@@ -146,7 +150,8 @@ absl::Status CheckSlots(const JobSchema& schema, size_t index, const PushGroup& 
   return Bad(absl::StrCat("groups[", index, "].slots: ", largest, ", must be below ", schema.slot_count()));
 }
 
-absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, PushHashes* hashes) {
+  hashes->resize(request.groups.size());
   SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
   SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
   if (request.header.lane == 0) return Bad("header.lane: 0, which is for read-only pulls");
@@ -174,7 +179,7 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request) {
                               " entries, must be 0 or as many as keys, ", group.keys.size()));
     }
     SHOAL_RETURN_IF_ERROR(CheckSlots(schema, g, group));
-    SHOAL_RETURN_IF_ERROR(CheckPlaces(schema, request.partitions, g, group.keys, group.counts));
+    SHOAL_RETURN_IF_ERROR(CheckPlaces(schema, request.partitions, g, group.keys, group.counts, &(*hashes)[g]));
   }
   uint64_t dense = 0;
   for (uint32_t partition : request.partitions) dense += schema.layout.FloatsOf(partition);
@@ -207,6 +212,7 @@ const PartitionGradients& PushSlices::Next() {
       RowGradients rows;
       rows.table = group.tables[t];
       rows.keys = group.keys.subspan(offset, count);
+      if (hashes_ != nullptr) rows.hashes = absl::MakeConstSpan((*hashes_)[g]).subspan(offset, count);
       rows.sums = group.gradients[t] + offset * schema_.tables[rows.table].dim;
       if (!group.occurrences.empty()) rows.occurrences = group.occurrences.subspan(offset, count);
       if (!group.slots.empty()) rows.slots = group.slots.subspan(offset, count);
@@ -223,7 +229,7 @@ const PartitionGradients& PushSlices::Next() {
 void PushSlices::PrefetchNext(const Partition& partition) const {
   for (size_t g = 0; g < request_.groups.size(); ++g) {
     const PushGroup& group = request_.groups[g];
-    partition.Prefetch(group.keys.subspan(offsets_[g], group.counts[next_]), group.tables);
+    partition.Prefetch(absl::MakeConstSpan((*hashes_)[g]).subspan(offsets_[g], group.counts[next_]), group.tables);
   }
 }
 

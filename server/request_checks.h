@@ -11,32 +11,39 @@
 
 namespace shoal {
 
+// By group of a push, by key: KeyPlace::within.
+using PushHashes = std::vector<std::vector<uint64_t>>;
+
 // INVALID_ARGUMENT names the field, its value and the bound. Keys are not looked at.
 absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request);
 absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& request);
 // Destinations are there for what is asked.
 absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes);
 // Also that every key lies in the partition that it is listed under.
-absl::Status CheckPush(const JobSchema& schema, const PushRequest& request);
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, PushHashes* hashes);
 absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request);
 
-// Every key hashes to the partition that it is listed under.
+// Every key hashes to the partition that it is listed under. *hashes: what is left of the hash (KeyPlace::within), by
+// key, so that nobody hashes again.
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
-                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts);
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
+                         std::vector<uint64_t>* hashes);
 
 // Walks a checked push partition by partition. Not thread-safe; borrows the request.
 class PushSlices {
  public:
-  PushSlices(const JobSchema& schema, const PushRequest& request)
-      : schema_(schema), request_(request), offsets_(request.groups.size(), 0) {}
+  // hashes: null when nobody will look at rows.
+  PushSlices(const JobSchema& schema, const PushRequest& request, const PushHashes* hashes)
+      : schema_(schema), request_(request), hashes_(hashes), offsets_(request.groups.size(), 0) {}
   // The gradients of the next entry of request.partitions; valid until the next call.
   const PartitionGradients& Next();
-  // Asks for the memory that the entry after it, of this partition, will need first.
+  // Asks for the memory that the entry after it, of this partition, will need first. REQUIRES: hashes.
   void PrefetchNext(const Partition& partition) const;
 
  private:
   const JobSchema& schema_;
   const PushRequest& request_;
+  const PushHashes* const hashes_;
   std::vector<uint64_t> offsets_;  // by group: keys passed
   uint64_t dense_offset_ = 0;
   size_t next_ = 0;

@@ -16,6 +16,7 @@
 #include "server/live_lanes.h"
 #include "server/owner_map.h"
 #include "server/parameter_server.h"
+#include "server/request_checks.h"
 #include "server/rounds.h"
 #include "server/store/partition.h"
 
@@ -108,7 +109,7 @@ class ServerJob {
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
   absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
 
-  absl::Status PushNow(const PushRequest& request, PushReply* reply);
+  absl::Status PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
   absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED when they don't fit under the hard limit.

@@ -110,19 +110,22 @@ void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& 
 
 absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
   std::vector<float*> out;
+  std::vector<uint64_t> hashes;
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PullGroup& group = request.groups[g];
-    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts));
+    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts, &hashes));
     out = reply->rows[g];
     uint64_t offset = 0;
     for (size_t i = 0; i < request.partitions.size(); ++i) {
       const uint64_t count = group.counts[i];
       if (i + 1 < request.partitions.size()) {
-        const absl::Span<const uint64_t> next = group.keys.subspan(offset + count, group.counts[i + 1]);
+        const auto next = absl::MakeConstSpan(hashes).subspan(offset + count, group.counts[i + 1]);
         map.Serving(request.partitions[i + 1])->Prefetch(next, group.tables);
       }
       if (count == 0) continue;
-      map.Serving(request.partitions[i])->ReadRows(group.keys.subspan(offset, count), group.tables, out.data());
+      map.Serving(request.partitions[i])
+          ->ReadRows(group.keys.subspan(offset, count), absl::MakeConstSpan(hashes).subspan(offset, count),
+                     group.tables, out.data());
       offset += count;
       for (size_t t = 0; t < out.size(); ++t) out[t] += count * schema_->tables[group.tables[t]].dim;
     }

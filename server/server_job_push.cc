@@ -58,7 +58,7 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
   // Near the limit only: count exactly. Partitions that will not accept the push need nothing.
   uint64_t exact = 0;
   const PushRange range = RangeOf(*schema_, request);
-  PushSlices slices(*schema_, request);
+  PushSlices slices(*schema_, request, nullptr);
   for (uint32_t partition : request.partitions) {
     const PartitionGradients& gradients = slices.Next();
     if (map.Serving(partition) != nullptr) exact += map.Serving(partition)->GrowthBytes(range, gradients);
@@ -72,7 +72,7 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
                                                    " used, new rows of this push need ", exact));
 }
 
-absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
+absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply) {
   std::shared_ptr<const OwnerMap> map;
   {
     MutexLock lock(&mu_);
@@ -85,7 +85,7 @@ absl::Status ServerJob::PushNow(const PushRequest& request, PushReply* reply) {
   uint64_t reserved;
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map, &reserved));
   const PushRange range = RangeOf(*schema_, request);
-  PushSlices slices(*schema_, request);
+  PushSlices slices(*schema_, request, &hashes);
   PushTally tally(&stats_);
   bool accepted = false;
   for (size_t i = 0; i < request.partitions.size(); ++i) {
@@ -177,10 +177,11 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
 void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& done) {
   reply->exceptions.clear();
   reply->guard_refused = reply->not_admitted = reply->memory_refused = 0;
-  absl::Status status = CheckPush(*schema_, request);
+  PushHashes hashes;
+  absl::Status status = CheckPush(*schema_, request, &hashes);
   ReleasedList released;
   if (status.ok()) {
-    status = schema_->sync == SyncMode::kBsp ? PushRound(request, reply, &released) : PushNow(request, reply);
+    status = schema_->sync == SyncMode::kBsp ? PushRound(request, reply, &released) : PushNow(request, hashes, reply);
   }
   Answer(&released);
   done(status);

@@ -14,9 +14,6 @@ namespace shoal::row_kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// As many as there are partial sums, so that no register holds values of two of one.
-using Eight = hn::CappedTag<float, 8>;
-
 // Calls at(d, i) for whole registers from 0 on, then with one lane for what is left of n. Elementwise work only: the
 // bits of a value don't depend on the width.
 template <typename At>
@@ -26,7 +23,7 @@ HWY_INLINE void ForEach(size_t n, At at) {
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) at(wide, i);
   if (n - i >= 8 && lanes > 8) {
-    const Eight eight;
+    const hn::CappedTag<float, 8> eight;
     at(eight, i);
     i += 8;
   }
@@ -46,44 +43,79 @@ HWY_INLINE void ForRows(const RowBatch& batch, Row row) {
   }
 }
 
-void DivideRows(const float* HWY_RESTRICT sums, size_t rows, size_t dim, float divisor, float max_abs,
-                float* HWY_RESTRICT out, uint8_t* HWY_RESTRICT good) {
-  // A multiplication by a power of two is exact and so gives the quotient's bits.
-  int exponent;
-  const bool power = std::frexp(divisor, &exponent) == 0.5f && exponent > -100 && exponent < 100;
+// Rows of sums times `factor` (kPower) or divided by `divisor`.
+template <bool kPower>
+HWY_INLINE void DivideAll(const float* HWY_RESTRICT sums, size_t rows, size_t dim, float divisor, float max_abs,
+                          float* HWY_RESTRICT out, uint8_t* HWY_RESTRICT good) {
   const float factor = 1.0f / divisor;
+  const hn::ScalableTag<float> wide;
+  const size_t lanes = hn::Lanes(wide);
+  const auto bound = hn::Set(wide, max_abs);
   for (size_t r = 0; r < rows; ++r, sums += dim, out += dim) {
-    bool fits = true;
-    ForEach(dim, [&](auto d, size_t i) HWY_ATTR {
-      const auto sum = hn::LoadU(d, sums + i);
-      const auto value = power ? hn::Mul(sum, hn::Set(d, factor)) : hn::Div(sum, hn::Set(d, divisor));
-      hn::StoreU(value, d, out + i);
-      fits &= hn::AllTrue(d, hn::Le(hn::Abs(value), hn::Set(d, max_abs)));
-    });
-    good[r] = fits;
+    auto fits = hn::Eq(bound, bound);
+    size_t i = 0;
+    for (; i + lanes <= dim; i += lanes) {
+      const auto sum = hn::LoadU(wide, sums + i);
+      const auto value = kPower ? hn::Mul(sum, hn::Set(wide, factor)) : hn::Div(sum, hn::Set(wide, divisor));
+      hn::StoreU(value, wide, out + i);
+      fits = hn::And(fits, hn::Le(hn::Abs(value), bound));
+    }
+    bool rest = true;
+    for (; i < dim; ++i) {
+      out[i] = kPower ? sums[i] * factor : sums[i] / divisor;
+      // Written so that a NaN counts as too large.
+      rest &= std::abs(out[i]) <= max_abs;
+    }
+    good[r] = rest && hn::AllTrue(wide, fits);
   }
 }
 
-HWY_INLINE float Squares(const float* values, size_t count) {
-  const Eight d;
-  const size_t lanes = hn::Lanes(d);
-  auto low = hn::Zero(d), high = hn::Zero(d);
-  size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const auto a = hn::LoadU(d, values + i);
-    low = hn::Add(low, hn::Mul(a, a));
-    if (lanes < 8) {
-      const auto b = hn::LoadU(d, values + i + 8 - lanes);
-      high = hn::Add(high, hn::Mul(b, b));
-    }
+void DivideRows(const float* sums, size_t rows, size_t dim, float divisor, float max_abs, float* out, uint8_t* good) {
+  // A multiplication by a power of two is exact and so gives the quotient's bits.
+  int exponent;
+  if (std::frexp(divisor, &exponent) == 0.5f && exponent > -100 && exponent < 100) {
+    DivideAll<true>(sums, rows, dim, divisor, max_abs, out, good);
+  } else {
+    DivideAll<false>(sums, rows, dim, divisor, max_abs, out, good);
   }
-  float partial[8];
-  if (lanes < 8) hn::StoreU(high, d, partial + 8 - lanes);
-  hn::StoreU(low, d, partial);
-  for (size_t k = 0; i < count; ++i, ++k) partial[k] += values[i] * values[i];
+}
+
+float PartialSum(const float* partial) {
   return ((partial[0] + partial[1]) + (partial[2] + partial[3])) +
          ((partial[4] + partial[5]) + (partial[6] + partial[7]));
 }
+
+#if HWY_TARGET == HWY_SCALAR
+float Squares(const float* values, size_t count) {
+  float partial[8] = {};
+  for (size_t i = 0; i < count; ++i) partial[i % 8] += values[i] * values[i];
+  return PartialSum(partial);
+}
+#else
+// ((v0 + v1) + (v2 + v3)) in each lane; which of two summands is first makes no difference to a sum.
+template <class D, class V>
+HWY_INLINE V AddPairs(D d, V v) {
+  const auto pairs = hn::Add(v, hn::Shuffle2301(v));
+  return hn::Add(pairs, hn::Shuffle1032(pairs));
+}
+
+HWY_INLINE float Squares(const float* values, size_t count) {
+  const hn::Full128<float> d;
+  auto low = hn::Zero(d), high = hn::Zero(d);  // partial sums 0 to 3 and 4 to 7
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const auto a = hn::LoadU(d, values + i), b = hn::LoadU(d, values + i + 4);
+    low = hn::Add(low, hn::Mul(a, a));
+    high = hn::Add(high, hn::Mul(b, b));
+  }
+  if (i == count) return hn::GetLane(hn::Add(AddPairs(d, low), AddPairs(d, high)));
+  float partial[8];
+  hn::StoreU(low, d, partial);
+  hn::StoreU(high, d, partial + 4);
+  for (size_t k = 0; i < count; ++i, ++k) partial[k] += values[i] * values[i];
+  return PartialSum(partial);
+}
+#endif
 
 float SumSquares(const float* values, size_t count) { return Squares(values, count); }
 

@@ -55,13 +55,13 @@ bool KeyIndex::PlaceInLine(uint64_t line, const Cell& cell) {
 
 bool KeyIndex::Place(Cell* cell) {
   for (int moves = 0; moves < kMaxMoves; ++moves) {
-    const Home home = HomeOf(cell->key);
-    const uint64_t second = SecondLine(home);
-    if (PlaceInLine(home.cell, *cell) || PlaceInLine(second, *cell)) return true;
+    const uint64_t hash = HashOf(cell->key);
+    const uint64_t first = FirstLine(hash), second = SecondLine(hash);
+    if (PlaceInLine(first, *cell) || PlaceInLine(second, *cell)) return true;
     // The victim leaves its second line for its first, or the other way round, wherever there is room. Taking turns
     // among the cells of both lines keeps two keys from throwing each other out for ever.
     const uint32_t victim = victim_++ % (2 * kLineCells);
-    std::swap(*cell, table_[victim < kLineCells ? home.cell + victim : second + victim - kLineCells]);
+    std::swap(*cell, table_[victim < kLineCells ? first + victim : second + victim - kLineCells]);
   }
   for (uint64_t at = lines_ * kLineCells; at < cells(); ++at) {
     if (used(at)) continue;

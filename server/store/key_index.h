@@ -48,22 +48,18 @@ class KeyIndex {
   // Bytes after `more` insertions.
   uint64_t BytesAfter(uint64_t more) const;
 
-  // The first of a key's two lines, and the second (FindSecond) from what is remembered of the first.
-  struct Home {
-    uint64_t within;  // PlaceOfKey
-    uint64_t cell;    // the first of the line
-  };
-  // REQUIRES: cells() > 0.
-  Home HomeOf(uint64_t key) const {
-    const uint64_t within = PlaceOfKey(key, partitions_).within;
-    return {within, LineOf(within)};
+  // What places a key within its partition (KeyPlace::within).
+  uint64_t HashOf(uint64_t key) const { return PlaceOfKey(key, partitions_).within; }
+  // The first cell of a key's two lines. REQUIRES: cells() > 0.
+  uint64_t FirstLine(uint64_t hash) const {
+    return kLineCells * static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * lines_) >> 64);
   }
+  uint64_t SecondLine(uint64_t hash) const { return FirstLine(hash * kSecondHash); }
   void Prefetch(uint64_t cell) const { __builtin_prefetch(&table_[cell]); }
-  // Asks for the first line of a key. Thread-safe, unlike the rest: it reads nothing but where the table was a moment
-  // ago, and asking for memory that is no longer there does nothing.
-  void PrefetchHome(uint64_t key) const {
-    const uint64_t lines = hint_lines_.load(std::memory_order_relaxed);
-    const unsigned __int128 hash = PlaceOfKey(key, partitions_).within;
+  // Asks for a key's first line. Thread-safe, unlike the rest: it reads nothing but where the table was a moment ago,
+  // and asking for memory that is no longer there does nothing.
+  void PrefetchFirst(uint64_t hash) const {
+    const unsigned __int128 lines = hint_lines_.load(std::memory_order_relaxed);
     const char* const table = hint_table_.load(std::memory_order_relaxed);
     __builtin_prefetch(table + kLineCells * sizeof(Cell) * static_cast<uint64_t>((hash * lines) >> 64));
   }
@@ -75,19 +71,17 @@ class KeyIndex {
     const uint64_t cell = line + static_cast<unsigned>(__builtin_ctz(found));
     return used(cell) ? cell : FindBehindEmpty(line, key);
   }
-  // The first cell of a key's other line.
-  uint64_t SecondLine(const Home& home) const { return LineOf(home.within * kSecondHash); }
-  // Goes on when FindInLine(home.cell) has found nothing: the key's cell or kNone.
-  uint64_t FindSecond(const Home& home, uint64_t key) const {
-    const uint64_t cell = FindInLine(SecondLine(home), key);
+  // Goes on when FindInLine of the first line has found nothing: the key's cell or kNone.
+  uint64_t FindSecond(uint64_t hash, uint64_t key) const {
+    const uint64_t cell = FindInLine(SecondLine(hash), key);
     return cell != kNone || spare_ == 0 ? cell : FindSpare(key);
   }
   // The key's cell or kNone.
   uint64_t Find(uint64_t key) const {
     if (lines_ == 0) return kNone;
-    const Home home = HomeOf(key);
-    const uint64_t cell = FindInLine(home.cell, key);
-    return cell != kNone ? cell : FindSecond(home, key);
+    const uint64_t hash = HashOf(key);
+    const uint64_t cell = FindInLine(FirstLine(hash), key);
+    return cell != kNone ? cell : FindSecond(hash, key);
   }
 
   Cell& at(uint64_t cell) { return table_[cell]; }
@@ -111,9 +105,6 @@ class KeyIndex {
   };
 
   static uint64_t LinesFor(uint64_t lines, uint64_t keys);
-  uint64_t LineOf(uint64_t hash) const {
-    return kLineCells * static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * lines_) >> 64);
-  }
   // Bit i: cell i of the line has the key; empty cells keep the key that they had last.
   static unsigned EqualKeys(const Cell* line, uint64_t key);
   // For a key that an empty cell of the line also has.

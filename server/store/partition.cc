@@ -40,14 +40,15 @@ void Partition::Reopen() {
 }
 
 // The tables are made with the partition and stay; what they read of themselves is atomic.
-void Partition::Prefetch(absl::Span<const uint64_t> keys,
+void Partition::Prefetch(absl::Span<const uint64_t> hashes,
                          absl::Span<const uint32_t> tables) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  for (uint32_t table : tables) tables_[table]->Prefetch(keys);
+  for (uint32_t table : tables) tables_[table]->Prefetch(hashes);
 }
 
-void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const {
+void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes,
+                         absl::Span<const uint32_t> tables, float* const* out) const {
   MutexLock lock(&mu_);
-  for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, examples_, out[t]);
+  for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, hashes, examples_, out[t]);
 }
 
 void Partition::ReadDense(float* out) const {

@@ -79,10 +79,12 @@ class Partition {
   void Close();
   void Reopen();
 
-  // Asks for the memory that a look-up of the first few keys starts with; call it a little before. Takes no lock.
-  void Prefetch(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables) const;
+  // Asks for the memory that look-ups of the first few keys start with; call it a little before. Takes no lock.
+  // `hashes` here and below: KeyPlace::within by key.
+  void Prefetch(absl::Span<const uint64_t> hashes, absl::Span<const uint32_t> tables) const;
   // Copies rows: out[t] receives |keys| x dim of tables[t].
-  void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint32_t> tables, float* const* out) const;
+  void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, absl::Span<const uint32_t> tables,
+                float* const* out) const;
   void ReadDense(float* out) const;
 
   // Decides by the table of SEMANTICS section 1 and, when it is kAccepted, applies everything.

@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// Goes through keys in order and returns their rows, having asked for what comes next: first for a key's index line, a
-// little later (the line has arrived) for its row or its second line, later still for the row that the second line
+// Goes through keys in order and hands out their rows, having asked for what comes next: first for a key's index line,
+// a little later (the line has arrived) for its row or its second line, later still for the row that the second line
 // names. Rows may be created meanwhile; keys that are not found then must be looked up again. Not thread-safe.
 class SparseTable::RowFinder {
  public:
@@ -20,11 +20,20 @@ class SparseTable::RowFinder {
   static constexpr uint64_t kLooked = 16;
   static constexpr uint64_t kFound = 8;
 
-  // `floats` of each row will be touched.
-  RowFinder(const SparseTable& table, absl::Span<const uint64_t> keys, uint64_t floats)
-      : table_(table), index_(table.index_), keys_(keys), floats_(floats), empty_(index_.cells() == 0) {
+  // `floats` of each row will be touched. hashes: by key, after SparseTable::Prefetch of them; or empty.
+  RowFinder(const SparseTable& table, absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes,
+            uint64_t floats)
+      : table_(table),
+        index_(table.index_),
+        keys_(keys),
+        hashes_(hashes.empty() ? nullptr : hashes.data()),
+        last_float_(floats - 1),
+        empty_(index_.cells() == 0) {
     if (empty_) return;
-    for (uint64_t i = 0; i < std::min(keys.size(), kAsked); ++i) Ask(i);
+    // Who knows no hashes has not asked for anything either.
+    for (uint64_t i = 0; hashes_ == nullptr && i < std::min(keys.size(), kAsked); ++i) {
+      index_.PrefetchFirst(HashAt(i));
+    }
     for (uint64_t i = 0; i < std::min(keys.size(), kLooked); ++i) Look(i);
     for (uint64_t i = 0; i < std::min(keys.size(), kFound); ++i) Find(i);
   }
@@ -33,26 +42,31 @@ class SparseTable::RowFinder {
   float* Next() {
     if (empty_) return nullptr;
     const uint64_t i = next_++;
-    float* const row = rows_[i % kLooked];  // before the key after next takes its place
-    if (i + kAsked < keys_.size()) Ask(i + kAsked);
-    if (i + kLooked < keys_.size()) Look(i + kLooked);
-    if (i + kFound < keys_.size()) Find(i + kFound);
+    float* const row = rows_[i % kLooked];  // before a later key takes its place
+    const uint64_t left = keys_.size() - i;
+    if (left > kFound) {
+      if (left > kLooked) {
+        if (left > kAsked) index_.PrefetchFirst(HashAt(i + kAsked));
+        Look(i + kLooked);
+      }
+      Find(i + kFound);
+    }
     return row;
   }
 
  private:
-  void Ask(uint64_t i) { index_.PrefetchHome(keys_[i]); }
+  uint64_t HashAt(uint64_t i) const { return hashes_ != nullptr ? hashes_[i] : index_.HashOf(keys_[i]); }
 
   void Look(uint64_t i) {
-    const KeyIndex::Home home = index_.HomeOf(keys_[i]);
-    const uint64_t cell = index_.FindInLine(home.cell, keys_[i]);
+    const uint64_t hash = HashAt(i);
+    const uint64_t cell = index_.FindInLine(index_.FirstLine(hash), keys_[i]);
     pending_[i % kLooked] = cell == KeyIndex::kNone;
     if (cell != KeyIndex::kNone) return Take(i, cell);
-    index_.Prefetch(index_.SecondLine(home));
+    index_.Prefetch(index_.SecondLine(hash));
   }
 
   void Find(uint64_t i) {
-    if (pending_[i % kLooked]) Take(i, index_.FindSecond(index_.HomeOf(keys_[i]), keys_[i]));
+    if (pending_[i % kLooked]) Take(i, index_.FindSecond(HashAt(i), keys_[i]));
   }
 
   void Take(uint64_t i, uint64_t cell) {
@@ -60,8 +74,9 @@ class SparseTable::RowFinder {
     if (cell != KeyIndex::kNone && index_.at(cell).is_row()) {
       row = table_.RowAt(index_.at(cell).value);
       // Rows start anywhere in a line, so the last one is asked for by its end.
-      for (uint64_t f = 0; f < floats_; f += kLineFloats) __builtin_prefetch(row + f);
-      __builtin_prefetch(row + floats_ - 1);
+      __builtin_prefetch(row);
+      for (uint64_t f = kLineFloats; f < last_float_; f += kLineFloats) __builtin_prefetch(row + f);
+      __builtin_prefetch(row + last_float_);
     }
     rows_[i % kLooked] = row;
   }
@@ -71,7 +86,8 @@ class SparseTable::RowFinder {
   const SparseTable& table_;
   const KeyIndex& index_;
   const absl::Span<const uint64_t> keys_;
-  const uint64_t floats_;
+  const uint64_t* const hashes_;
+  const uint64_t last_float_;
   const bool empty_;  // there was nothing to look up in
   uint64_t next_ = 0;
   bool pending_[kLooked];  // of key i at i % kLooked: not in its first line

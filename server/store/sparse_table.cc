@@ -88,12 +88,13 @@ bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   return cell.is_row() ? schema_.expiry.Row(Touched(RowAt(cell.value)), now) : schema_.expiry.Counted(cell.value, now);
 }
 
-void SparseTable::Prefetch(absl::Span<const uint64_t> keys) const {
-  for (uint64_t i = 0; i < std::min<uint64_t>(keys.size(), RowFinder::kAsked); ++i) index_.PrefetchHome(keys[i]);
+void SparseTable::Prefetch(absl::Span<const uint64_t> hashes) const {
+  for (uint64_t hash : hashes.subspan(0, RowFinder::kAsked)) index_.PrefetchFirst(hash);
 }
 
-void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {
-  RowFinder finder(*this, keys, dim_);
+void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, uint64_t now,
+                       float* out) const {
+  RowFinder finder(*this, keys, hashes, dim_);
   for (uint64_t i = 0; i < keys.size(); ++i, out += dim_) {
     const float* const row = finder.Next();
     if (row != nullptr && !(ttl_ && schema_.expiry.Row(Touched(row), now))) {

@@ -25,6 +25,7 @@ struct RowGradients {
   absl::Span<const uint32_t> occurrences;  // by key; empty: one each
   absl::Span<const uint16_t> slots;        // by key; empty: `slot` for all
   uint16_t slot = 0;
+  absl::Span<const uint64_t> hashes = {};  // by key, KeyPlace::within; empty: not known
 
   uint16_t SlotOf(uint64_t i) const { return slots.empty() ? slot : slots[i]; }
 };
@@ -53,10 +54,11 @@ class SparseTable {
   static uint64_t RowBytes(const JobSchema& schema, uint32_t table);
   static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
 
-  // Asks for the memory that look-ups of the first few keys start with. Thread-safe.
-  void Prefetch(absl::Span<const uint64_t> keys) const;
+  // Asks for the memory that look-ups of the first few keys start with, given their hashes (KeyPlace::within). Takes
+  // nothing of the table but where it is: thread-safe.
+  void Prefetch(absl::Span<const uint64_t> hashes) const;
   // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing.
-  void Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const;
+  void Read(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, uint64_t now, float* out) const;
 
   // One optimizer step on each key's row; creates rows. A row stays with the slot that it was created for.
   void Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally);

@@ -13,7 +13,7 @@ void SparseTable::Apply(const RowGradients& gradients, const PushContext& contex
   const absl::Span<const uint64_t> keys = gradients.keys;
   const UpdateRule& rule = *schema_.sparse_rule;
   const bool tracked = !logs_.empty();
-  RowFinder finder(*this, keys, stride_);
+  RowFinder finder(*this, keys, gradients.hashes, stride_);
   float* rows[kBlockRows];
   uint8_t good[kBlockRows];
   for (uint64_t begin = 0; begin < keys.size(); begin += block_rows_) {

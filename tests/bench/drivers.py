@@ -11,6 +11,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Driver = collections.namedtuple("Driver", "rows command smoke")
 
 DRIVERS = [
+    Driver(["T1", "T2"], ["{bin}/cli/shoal", "bench", "wire", "--json"], False),
+    Driver(["T7"], ["{bin}/tests/bench/plane_bench", "memory"], True),
+    Driver(["T9"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "T9"], False),
+    Driver(["scaling"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "scaling"], False),
     Driver(["T3"], ["{bin}/tests/bench/plane_bench", "store"], True),
 ]
 

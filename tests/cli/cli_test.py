@@ -25,7 +25,7 @@ CENSUS = os.path.abspath("examples/census/job.yaml")
 
 VERBS = [
     "train", "validate", "evaluate", "predict", "checkpoint", "verify-parity", "datagen", "local", "scheduler",
-    "server", "worker", "submit", "list", "status", "watch", "logs", "cancel", "drain", "doctor",
+    "server", "worker", "submit", "list", "status", "watch", "logs", "cancel", "drain", "bench", "doctor",
     "version",
 ]
 
