@@ -18,6 +18,7 @@
 #include "scheduler/scheduler.h"
 #include "server/agent.h"
 #include "server/parameter_server.h"
+#include "server/rpc/grpc_replica_client.h"
 #include "server/rpc/parameter_service.h"
 #include "worker/client/grpc_parameter_client.h"
 #include "worker/train/worker_agent.h"
@@ -158,6 +159,10 @@ absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* st
   agent_options.name = MakeName(options.name, "server");
   ParameterServerOptions server_options;
   server_options.name = agent_options.name;
+  server_options.connect = [](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
+    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcReplicaClient> client, GrpcReplicaClient::Create(to.address()));
+    return std::unique_ptr<ReplicaClient>(std::move(client));
+  };
   ParameterServer server(server_options);
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<ParameterGrpcServer> grpc,
                          ParameterGrpcServer::Start(&server, ToGrpcOptions(options.listen)));

@@ -117,10 +117,28 @@ class LocalParameterClient : public ParameterClient {
   const std::weak_ptr<ParameterServer> server_;
 };
 
+class LocalReplicaClient : public ReplicaClient {
+ public:
+  explicit LocalReplicaClient(std::weak_ptr<ParameterServer> server) : server_(std::move(server)) {}
+
+  void Replicate(const ReplicaRequest& request, absl::Duration timeout, Done done) override {
+    const std::shared_ptr<ParameterServer> server = server_.lock();
+    if (server == nullptr) return done(absl::UnavailableError("the server is gone"));
+    done(server->Replicate(request));
+  }
+
+ private:
+  const std::weak_ptr<ParameterServer> server_;
+};
+
 }  // namespace
 
 std::unique_ptr<SchedulerClient> NewLocalSchedulerClient(Scheduler* scheduler) {
   return std::make_unique<LocalSchedulerClient>(scheduler);
+}
+
+std::unique_ptr<ReplicaClient> NewLocalReplicaClient(std::weak_ptr<ParameterServer> server) {
+  return std::make_unique<LocalReplicaClient>(std::move(server));
 }
 
 std::unique_ptr<ParameterClient> NewLocalParameterClient(std::weak_ptr<ParameterServer> server) {

@@ -7,6 +7,7 @@
 #include "proto/scheduler_client.h"
 #include "scheduler/scheduler.h"
 #include "server/parameter_server.h"
+#include "server/replication/replica_client.h"
 #include "worker/client/parameter_client.h"
 
 namespace shoal {
@@ -16,6 +17,9 @@ std::unique_ptr<SchedulerClient> NewLocalSchedulerClient(Scheduler* scheduler);
 
 // Calls a ParameterServer. After the server is gone (`server` expired) calls answer UNAVAILABLE. Thread-safe.
 std::unique_ptr<ParameterClient> NewLocalParameterClient(std::weak_ptr<ParameterServer> server);
+
+// The same for copies between servers.
+std::unique_ptr<ReplicaClient> NewLocalReplicaClient(std::weak_ptr<ParameterServer> server);
 
 }  // namespace shoal
 

@@ -25,6 +25,12 @@ class LocalCluster::Impl {
 
   absl::Status Start();
   absl::Status AddWorker();
+  // Expired when there is none.
+  std::weak_ptr<ParameterServer> FindServer(const std::string& address) {
+    MutexLock lock(&mu_);
+    const auto it = by_address_.find(address);
+    return it == by_address_.end() ? std::weak_ptr<ParameterServer>() : it->second;
+  }
   SchedulerClient* scheduler() { return client_.get(); }
   WorkerAgent* worker(int index) {
     MutexLock lock(&mu_);
@@ -38,8 +44,8 @@ class LocalCluster::Impl {
   std::unique_ptr<SchedulerClient> client_;
   std::vector<std::shared_ptr<ParameterServer>> servers_;
   std::vector<std::unique_ptr<ServerAgent>> server_agents_;
-  std::map<std::string, std::weak_ptr<ParameterServer>> by_address_;
   Mutex mu_;
+  std::map<std::string, std::weak_ptr<ParameterServer>> by_address_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<WorkerAgent>> workers_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> stop_{false};
   std::thread ticker_;
@@ -60,13 +66,19 @@ absl::Status LocalCluster::Impl::Start() {
   for (int s = 0; s < options_.servers; ++s) {
     ParameterServerOptions server_options;
     server_options.name = absl::StrCat("server-", s);
+    server_options.connect = [this](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
+      return NewLocalReplicaClient(FindServer(to.address()));
+    };
     servers_.push_back(std::make_shared<ParameterServer>(server_options));
     ServerAgentOptions agent_options;
     agent_options.name = server_options.name;
     agent_options.address = absl::StrCat("local:", s);
     agent_options.server = servers_.back().get();
     agent_options.scheduler = client_.get();
-    by_address_[agent_options.address] = servers_.back();
+    {
+      MutexLock lock(&mu_);
+      by_address_[agent_options.address] = servers_.back();
+    }
     SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ServerAgent> agent, ServerAgent::Start(agent_options, kStartTimeout));
     server_agents_.push_back(std::move(agent));
   }
@@ -93,11 +105,7 @@ absl::Status LocalCluster::Impl::AddWorker() {
   }
   worker_options.connect = [this,
                             index](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
-    auto found = by_address_.find(address.address());
-    if (found == by_address_.end()) {
-      return absl::NotFoundError(absl::StrCat("no server at ", address.address(), " in this process"));
-    }
-    std::unique_ptr<ParameterClient> client = NewLocalParameterClient(found->second);
+    std::unique_ptr<ParameterClient> client = NewLocalParameterClient(FindServer(address.address()));
     return options_.wrap ? options_.wrap(index, std::move(client)) : std::move(client);
   };
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<WorkerAgent> worker, WorkerAgent::Start(worker_options, kStartTimeout));

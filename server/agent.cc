@@ -65,7 +65,7 @@ class ServerAgent::Impl {
  private:
   ClusterMember::Callbacks MakeCallbacks() {
     ClusterMember::Callbacks callbacks;
-    callbacks.on_view = [this](const ClusterView& view) { server_.UpdateView(view); };
+    callbacks.on_view = [this](const ClusterView& view) { server_.UpdateView(view, member_.identity().process()); };
     callbacks.task_queues = kTaskQueues;
     callbacks.queue_of = QueueOf;
     callbacks.do_task = [this](const Task& task, TaskResult* result) { return DoTask(task, result); };
@@ -132,6 +132,13 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
       SHOAL_RETURN_IF_ERROR(Prepare(task));
       result->set_message(server_.TakeLoadNote(task.job()));
       return absl::OkStatus();
+    case Task::MOVE_PARTITIONS:
+    case Task::ADD_BACKUP: {
+      SHOAL_RETURN_IF_ERROR(task.kind() == Task::ADD_BACKUP ? server_.AddBackup(task, result->mutable_message())
+                                                            : server_.MovePartitions(task, result->mutable_message()));
+      *result->mutable_partitions() = task.partitions();
+      return absl::OkStatus();
+    }
     case Task::REPORT_DONE: {
       SHOAL_ASSIGN_OR_RETURN(std::vector<PartitionDone> done, server_.ReportDone(task.job()));
       for (PartitionDone& partition : done) *result->add_done() = std::move(partition);

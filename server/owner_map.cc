@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/replication/replica_stream.h"
 
 namespace shoal {
 namespace {
@@ -32,31 +33,39 @@ absl::Status CheckMap(const JobView& view, uint32_t partitions) {
 }
 
 // What becomes of a partition that is here.
-void Settle(uint64_t owner, bool backup, uint64_t self, OwnerMap::Place* place) {
+void Settle(uint64_t owner, uint64_t backup, uint64_t self, OwnerMap::Place* place) {
   const bool standby = place->role == PartitionRole::kStandby;
-  if (owner == self) {
-    if (!standby) return;  // serves on, or stays frozen until the end of its move is known
-    place->partition->Reopen();
-    place->role = PartitionRole::kServing;
-    place->from = 0;
-    place->listed_backup = false;
+  if (owner == self && !standby) {
+    // Serves on, or stays frozen until the end of its move is known. A backup that no map has named yet is waited for.
+    if (place->stream == nullptr) return;
+    if (backup == place->stream->target()) {
+      place->backup_listed = true;
+    } else if (place->backup_listed) {
+      place->stream = nullptr;
+      place->backup_listed = false;
+    }
     return;
   }
+  const std::shared_ptr<Partition> partition = place->partition;
+  const bool named = standby && backup == self;
   // A standby that arrived a moment ago is not in the map yet; one that was a backup and no longer is has fallen
   // behind.
-  const bool kept = standby && (backup || (owner == place->from && !place->listed_backup));
-  if (kept) {
-    place->listed_backup |= backup;
-    return;
+  const bool stays = standby && (named || (owner == place->from && !place->backup_listed));
+  if (owner == self && place->complete) {
+    *place = OwnerMap::Place();
+    place->partition = partition;
+    place->role = PartitionRole::kServing;
+  } else if (owner != self && stays) {
+    place->backup_listed |= named;
+  } else {
+    *place = OwnerMap::Place();
   }
-  place->partition->Close();
-  *place = OwnerMap::Place();
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const OwnerMap>> NextOwnerMap(const JobView& view, uint64_t self, uint32_t partitions,
-                                                             const OwnerMap* before) {
+absl::StatusOr<std::shared_ptr<OwnerMap>> NextOwnerMap(const JobView& view, uint64_t self, uint32_t partitions,
+                                                       const OwnerMap* before) {
   SHOAL_RETURN_IF_ERROR(CheckMap(view, partitions));
   auto map = before == nullptr ? std::make_shared<OwnerMap>() : std::make_shared<OwnerMap>(*before);
   map->version = view.map_version();
@@ -65,12 +74,14 @@ absl::StatusOr<std::shared_ptr<const OwnerMap>> NextOwnerMap(const JobView& view
     const int i = static_cast<int>(p);
     OwnerMap::Place& place = map->at[p];
     const uint64_t owner = view.servers(static_cast<int>(view.owner(i))).process();
-    const uint32_t backup = view.backup_size() == 0 ? 0 : view.backup(i);
-    const bool is_backup = backup != 0 && view.servers(static_cast<int>(backup - 1)).process() == self;
-    if (place.partition != nullptr) Settle(owner, is_backup, self, &place);
+    const uint32_t named = view.backup_size() == 0 ? 0 : view.backup(i);
+    const uint64_t backup = named == 0 ? 0 : view.servers(static_cast<int>(named - 1)).process();
+    if (place.partition != nullptr) Settle(owner, backup, self, &place);
+    place.owner = owner;
+    place.backup = backup;
     place.mine = owner == self;
   }
-  return std::shared_ptr<const OwnerMap>(std::move(map));
+  return map;
 }
 
 }  // namespace shoal

@@ -12,6 +12,8 @@
 
 namespace shoal {
 
+class ReplicaStream;
+
 enum class PartitionRole : uint8_t {
   kNone,     // not here
   kServing,  // answers lanes
@@ -24,10 +26,19 @@ struct OwnerMap {
   struct Place {
     std::shared_ptr<Partition> partition;  // null for kNone
     PartitionRole role = PartitionRole::kNone;
-    bool mine = false;           // the map says that this server owns it
-    uint64_t move_task = 0;      // kFrozen: the task that froze it
-    uint64_t from = 0;           // kStandby: the process that sent it
-    bool listed_backup = false;  // kStandby: a map has named this server as its backup
+    uint64_t owner = 0;   // the process that owns it by the map
+    uint64_t backup = 0;  // the process that the map names as its backup; 0: none
+    bool mine = false;    // owner is this server
+    // kFrozen: the task that froze it.
+    uint64_t move_task = 0;
+    // kStandby: the process that sent it; complete: all of it has come, so that it can serve.
+    uint64_t from = 0;
+    bool complete = false;
+    // kServing, kFrozen: keeps the backup in step; the task that made it. Null: none.
+    std::shared_ptr<ReplicaStream> stream;
+    uint64_t backup_task = 0;
+    // kStandby: a map has named this server as backup; else: a map has named the stream's target.
+    bool backup_listed = false;
   };
 
   // The partition if it answers lanes, else null.
@@ -46,10 +57,11 @@ struct OwnerMap {
   std::vector<Place> at;  // by partition
 };
 
-// What server `self` does under the view's map, given what it did before (null: it had nothing). Partitions that leave
-// are closed, standbys that it now owns are opened. INVALID_ARGUMENT names what does not fit, and nothing is changed.
-absl::StatusOr<std::shared_ptr<const OwnerMap>> NextOwnerMap(const JobView& view, uint64_t self, uint32_t partitions,
-                                                             const OwnerMap* before);
+// What server `self` does under the view's map, given what it did before (null: it had nothing). Nothing is changed in
+// the partitions themselves: the caller opens standbys that serve now and closes what has left. INVALID_ARGUMENT names
+// what does not fit.
+absl::StatusOr<std::shared_ptr<OwnerMap>> NextOwnerMap(const JobView& view, uint64_t self, uint32_t partitions,
+                                                       const OwnerMap* before);
 
 }  // namespace shoal
 

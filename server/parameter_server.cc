@@ -46,6 +46,19 @@ class ParameterServer::Impl {
     }
     if (job != nullptr) job->UpdateView(news);
   }
+  void SetSelf(uint64_t self) {
+    MutexLock lock(&mu_);
+    self_ = self;
+  }
+  // The newest view of a job and this incarnation; false: none has come yet.
+  bool NewsOf(uint64_t job, JobView* view, uint64_t* self) const {
+    MutexLock lock(&mu_);
+    const auto it = news_.find(job);
+    if (it == news_.end() || self_ == 0) return false;
+    *view = it->second.view;
+    *self = self_;
+    return true;
+  }
   // Forgets views of jobs that are not among these.
   void KeepNews(const std::set<uint64_t>& jobs) {
     MutexLock lock(&mu_);
@@ -69,6 +82,8 @@ class ParameterServer::Impl {
     MutexLock lock(&mu_);
     return jobs_;
   }
+  // The job, if it is here in the task's run.
+  absl::StatusOr<std::shared_ptr<ServerJob>> ForTask(const Task& task) const;
   // The job for this run and incarnation, made if need be; `fill`: with its partitions.
   absl::StatusOr<std::shared_ptr<ServerJob>> Obtain(const JobConfig& config, const JobView& view, uint64_t self,
                                                     bool fill, const std::string& restore_from);
@@ -80,6 +95,7 @@ class ParameterServer::Impl {
   std::map<uint64_t, std::shared_ptr<ServerJob>> jobs_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, JobNews> news_ ABSL_GUARDED_BY(mu_);  // newest view of each job of the cluster
   uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;             // of views
+  uint64_t self_ ABSL_GUARDED_BY(mu_) = 0;                 // 0: not known yet
 };
 
 ParameterServer::ParameterServer(ParameterServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -126,7 +142,8 @@ std::string ParameterServer::TakeLoadNote(uint64_t id) {
   return job == nullptr ? std::string() : job->TakeLoadNote();
 }
 
-void ParameterServer::UpdateView(const ClusterView& view) {
+void ParameterServer::UpdateView(const ClusterView& view, uint64_t self) {
+  impl_->SetSelf(self);
   auto tasks = std::make_shared<std::set<uint64_t>>();
   for (const Task& task : view.tasks()) tasks->insert(task.id());
   std::set<uint64_t> jobs;
@@ -172,6 +189,48 @@ void ParameterServer::Mark(const MarkRequest* request, MarkReply* reply, Done do
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
   if (job == nullptr) return done(impl_->Missing(request->header.job));
   job->Mark(*request, reply, done);
+}
+
+absl::StatusOr<ReplicaReply> ParameterServer::Replicate(const ReplicaRequest& request) {
+  std::shared_ptr<ServerJob> job = impl_->Find(request.job());
+  JobView view;
+  uint64_t self = 0;
+  if (!impl_->NewsOf(request.job(), &view, &self)) {
+    return absl::UnavailableError(absl::StrCat("job ", request.job(), ": this server has not heard of it"));
+  }
+  // A server can get a job together with its first partition.
+  if (job == nullptr || job->self() != self || (job->run() < request.run() && view.run() == request.run())) {
+    if (view.run() != request.run()) {
+      return absl::UnavailableError(absl::StrCat("run: ", request.run(), ", this server knows of ", view.run()));
+    }
+    if (request.target() != self) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("target: process ", request.target(), ", this server is process ", self));
+    }
+    if (!request.has_config()) return absl::NotFoundError(absl::StrCat("job ", request.job(), ": not on this server"));
+    SHOAL_ASSIGN_OR_RETURN(job, impl_->Obtain(request.config(), view, self, /*fill=*/false, ""));
+  }
+  ReplicaReply reply;
+  SHOAL_RETURN_IF_ERROR(job->Receive(request, &reply));
+  return reply;
+}
+
+absl::StatusOr<std::shared_ptr<ServerJob>> ParameterServer::Impl::ForTask(const Task& task) const {
+  std::shared_ptr<ServerJob> job = Find(task.job());
+  if (job == nullptr) return Missing(task.job());
+  if (job->run() == task.run()) return job;
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", task.job(), " run ", task.run(), ": this server holds run ", job->run()));
+}
+
+absl::Status ParameterServer::MovePartitions(const Task& task, std::string* report) {
+  SHOAL_ASSIGN_OR_RETURN(const std::shared_ptr<ServerJob> job, impl_->ForTask(task));
+  return job->Move(task.id(), {task.partitions().begin(), task.partitions().end()}, task.target(), report);
+}
+
+absl::Status ParameterServer::AddBackup(const Task& task, std::string* report) {
+  SHOAL_ASSIGN_OR_RETURN(const std::shared_ptr<ServerJob> job, impl_->ForTask(task));
+  return job->AddBackup(task.id(), {task.partitions().begin(), task.partitions().end()}, task.target(), report);
 }
 
 void ParameterServer::Tick() {

@@ -17,12 +17,18 @@
 #include "proto/scheduler.pb.h"
 #include "proto/wire/dense_layout.h"
 #include "proto/wire/parameter_messages.h"
+#include "server/replication/replica_client.h"
 
 namespace shoal {
 
 struct ParameterServerOptions {
   std::string name;  // for file names of checkpoint parts and messages
   const Clock* clock = &Clock::Steady();
+  ReplicaConnector connect = {};  // to other servers; empty: no moves, no backups
+  // How long the copy of a partition may stand still before it is given up.
+  absl::Duration copy_patience = absl::Seconds(5);
+  // How long a push waits for the backup. Lanes ask again after that, until a map without the backup comes.
+  absl::Duration backup_patience = absl::Seconds(2);
 };
 
 // What a pull's destinations must hold, in floats.
@@ -51,8 +57,9 @@ class ParameterServer {
                                  const std::vector<uint32_t>& partitions, const std::string& restore_from);
   // What the last of these two loaded, for the job's log; empty: nothing since it was last asked for.
   std::string TakeLoadNote(uint64_t job);
-  // Takes over newer map versions, live sets, holds and the list of this server's tasks. Views come in order.
-  void UpdateView(const ClusterView& view);
+  // Takes over newer map versions, live sets, holds and the list of this server's tasks. Views come in order. `self`:
+  // this incarnation.
+  void UpdateView(const ClusterView& view, uint64_t self);
   // The same for one job, when nothing is known of tasks.
   void UpdateView(const JobView& view);
   // Forgets the job; parked pulls get CANCELLED. OK when there is no such job.
@@ -69,7 +76,14 @@ class ParameterServer {
   // Fails parked pulls whose deadline has passed. Called about every 100 ms by the owner.
   void Tick();
 
+  // Takes over copies of partitions from other servers (proto/replication_service.proto). Idempotent. UNAVAILABLE:
+  // again later; NOT_FOUND: again with the job's config; FAILED_PRECONDITION: this copy has come to its end.
+  absl::StatusOr<ReplicaReply> Replicate(const ReplicaRequest& request);
+
   // --- Tasks ---
+  // Hands partitions over to another server / makes it their backup. All or nothing; *report is for people.
+  absl::Status MovePartitions(const Task& task, std::string* report);
+  absl::Status AddBackup(const Task& task, std::string* report);
   absl::StatusOr<std::vector<PartitionDone>> ReportDone(uint64_t job) const;
   // Writes this server's part into <dir>/<name>.tmp/ (made if absent). bsp with cut_at_round: waits (bounded by
   // `timeout`) until exactly cut_round rounds are applied, and holds the next round back until the copy is made.

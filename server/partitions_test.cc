@@ -131,5 +131,34 @@ TEST_CASE("Incarnation: what an earlier one held is given up", "[server][unit]")
   CHECK(cluster.Read(5) == std::vector<float>{0, 0});
 }
 
+TEST_CASE("Eviction between pull and push: the gradient finds its own key or is counted, never a neighbour",
+          "[server][unit]") {
+  const bool admission = GENERATE(false, true);
+  JobConfig config = TestCluster::DefaultConfig();
+  config.mutable_job()->set_partitions(1);
+  config.mutable_job()->mutable_ttl()->set_examples(10);
+  if (admission) config.mutable_job()->mutable_admission()->set_min_count(2);
+  TestCluster cluster(config, 1);
+  const auto push = [&](uint64_t begin, uint64_t end, uint64_t first, uint64_t last, float gradient) {
+    TestBatch batch;
+    batch.begin = begin, batch.end = end;
+    for (uint64_t key = first; key < last; ++key) batch.rows[key] = {gradient, gradient}, batch.occurrences[key] = 2;
+    return batch;
+  };
+  cluster.PushTo(0, push(0, 5, 1, 9, -1));
+  CHECK(cluster.Read(1) == std::vector<float>{1, 1});  // the lane has these weights
+  // Time passes: the rows expire, and others take their cells.
+  for (uint64_t at = 5; at < 45; at += 5) cluster.PushTo(0, push(at, at + 5, 100 + 10 * at, 108 + 10 * at, -3));
+  REQUIRE(cluster.server(0).Report(1).expired() >= 8);
+  TestBatch late = push(45, 46, 1, 9, -7);
+  if (admission) late.occurrences.clear();
+  cluster.PushTo(0, late);
+  for (uint64_t key = 1; key < 9; ++key) {
+    CHECK(cluster.Read(key) == (admission ? std::vector<float>{0, 0} : std::vector<float>{7, 7}));
+  }
+  CHECK(cluster.server(0).Report(1).not_admitted() == (admission ? 8 : 0));
+  for (uint64_t key = 500; key < 508; ++key) CHECK(cluster.Read(key) == std::vector<float>{3, 3});
+}
+
 }  // namespace
 }  // namespace shoal

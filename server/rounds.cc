@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 
 namespace shoal {
@@ -33,6 +34,87 @@ Contribution::Contribution(const JobSchema& schema, const PushRequest& request, 
     dense_starts_.push_back(start);
     start += schema.layout.FloatsOf(partition);
   }
+}
+
+Contribution::Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held)
+    : schema_(schema),
+      range_{held.split(), held.lease(), held.begin(), held.end(), held.end_of_split(), held.examples()},
+      reserved_bytes_(0),
+      partitions_{partition},
+      dense_(held.dense().begin(), held.dense().end()),
+      dense_starts_{0} {
+  for (const HeldRows& rows : held.rows()) {
+    Group group;
+    group.keys.assign(rows.keys().begin(), rows.keys().end());
+    group.starts = {0, group.keys.size()};
+    group.tables = {rows.table()};
+    group.gradients.emplace_back(rows.sums().begin(), rows.sums().end());
+    group.occurrences.assign(rows.occurrences().begin(), rows.occurrences().end());
+    for (uint32_t slot : rows.slots()) group.slots.push_back(static_cast<uint16_t>(slot));
+    group.slot = static_cast<uint16_t>(rows.slot());
+    groups_.push_back(std::move(group));
+  }
+}
+
+bool Contribution::Covers(uint32_t partition) const {
+  return std::binary_search(partitions_.begin(), partitions_.end(), partition);
+}
+
+void Contribution::WriteTo(uint32_t partition, HeldLane* out) const {
+  out->set_held(true);
+  out->set_split(range_.split);
+  out->set_lease(range_.lease);
+  out->set_begin(range_.begin);
+  out->set_end(range_.end);
+  out->set_end_of_split(range_.end_of_split);
+  out->set_examples(range_.examples);
+  std::vector<RowGradients> gradients;
+  const float* dense = nullptr;
+  GradientsOf(partition, &gradients, &dense);
+  for (const RowGradients& from : gradients) {
+    HeldRows* rows = out->add_rows();
+    rows->set_table(from.table);
+    const uint64_t floats = from.keys.size() * schema_.tables[from.table].dim;
+    rows->mutable_keys()->Add(from.keys.begin(), from.keys.end());
+    rows->mutable_sums()->Add(from.sums, from.sums + floats);
+    rows->mutable_occurrences()->Add(from.occurrences.begin(), from.occurrences.end());
+    rows->mutable_slots()->Add(from.slots.begin(), from.slots.end());
+    rows->set_slot(from.slot);
+  }
+  if (dense == nullptr) return;
+  out->set_has_dense(true);
+  out->mutable_dense()->Add(dense, dense + schema_.layout.FloatsOf(partition));
+}
+
+absl::Status CheckHeld(const JobSchema& schema, uint32_t partition, const HeldRounds& held) {
+  if (static_cast<uint32_t>(held.lanes_size()) != schema.lanes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("held.lanes: ", held.lanes_size(), " entries, must be the job's lanes, ", schema.lanes));
+  }
+  for (int l = 0; l < held.lanes_size(); ++l) {
+    const HeldLane& lane = held.lanes(l);
+    const uint64_t floats = lane.has_dense() ? schema.layout.FloatsOf(partition) : 0;
+    if (static_cast<uint64_t>(lane.dense_size()) != floats) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("held.lanes[", l, "].dense: ", lane.dense_size(), " floats, must be ", floats));
+    }
+    for (const HeldRows& rows : lane.rows()) {
+      const bool known = rows.table() < schema.tables.size();
+      const uint64_t keys = static_cast<uint64_t>(rows.keys_size());
+      const uint64_t sums = known ? keys * schema.tables[rows.table()].dim : 0;
+      const uint64_t occurrences = static_cast<uint64_t>(rows.occurrences_size());
+      const uint64_t slots = static_cast<uint64_t>(rows.slots_size());
+      const bool fits = static_cast<uint64_t>(rows.sums_size()) == sums && (occurrences == 0 || occurrences == keys) &&
+                        (slots == 0 || slots == keys) && rows.slot() < schema.slot_count() &&
+                        std::all_of(rows.slots().begin(), rows.slots().end(),
+                                    [&](uint32_t slot) { return slot < schema.slot_count(); });
+      if (known && fits) continue;
+      return absl::InvalidArgumentError(absl::StrCat("held.lanes[", l, "].rows: table ", rows.table(), " with ", keys,
+                                                     " keys, ", rows.sums_size(), " sums, ", occurrences,
+                                                     " occurrences and ", slots, " slots does not fit the job"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void Contribution::GradientsOf(uint32_t partition, std::vector<RowGradients>* rows, const float** dense) const {
@@ -66,7 +148,7 @@ bool Rounds::Ready() const {
   bool any = false;
   for (const Lane& lane : lanes_) {
     if (!TakesPart(lane)) continue;
-    if (lane.held == nullptr || !lane.marked) return false;
+    if (lane.held.empty() || !lane.marked) return false;
     any = true;
   }
   return any;
@@ -79,15 +161,78 @@ bool Rounds::Over() const {
 std::vector<const Contribution*> Rounds::Next() const {
   std::vector<const Contribution*> out;
   for (const Lane& lane : lanes_) {
-    if (TakesPart(lane)) out.push_back(lane.held.get());
+    if (TakesPart(lane)) out.push_back(lane.held.front().get());
   }
   return out;
+}
+
+void Rounds::NextFor(uint32_t partition, std::vector<const Contribution*>* out) const {
+  out->clear();
+  for (const Lane& lane : lanes_) {
+    if (!TakesPart(lane)) continue;
+    for (const std::unique_ptr<Contribution>& held : lane.held) {
+      if (!held->Covers(partition)) continue;
+      out->push_back(held.get());
+      break;
+    }
+  }
+}
+
+uint64_t Rounds::reserved_bytes() const {
+  uint64_t bytes = 0;
+  for (const Lane& lane : lanes_) {
+    for (const std::unique_ptr<Contribution>& held : lane.held) bytes += held->reserved_bytes();
+  }
+  return bytes;
+}
+
+HeldRounds Rounds::Leave(uint32_t partition) const {
+  HeldRounds out;
+  out.set_rounds_applied(applied_);
+  for (const Lane& lane : lanes_) {
+    HeldLane* to = out.add_lanes();
+    to->set_marked(lane.marked);
+    to->set_finished(lane.rounds.has_value());
+    to->set_rounds(lane.rounds.value_or(0));
+    for (const std::unique_ptr<Contribution>& held : lane.held) {
+      if (!held->Covers(partition)) continue;
+      held->WriteTo(partition, to);
+      break;
+    }
+  }
+  return out;
+}
+
+void Rounds::Arrive(const JobSchema& schema, uint32_t partition, const HeldRounds& held) {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const HeldLane& from = held.lanes(static_cast<int>(l));
+    Lane& lane = lanes_[l];
+    if (from.finished()) lane.rounds = from.rounds();
+    lane.marked |= from.marked();
+    if (from.held()) lane.held.push_back(std::make_unique<Contribution>(schema, partition, from));
+  }
+}
+
+uint64_t Rounds::Keep(absl::Span<const uint32_t> partitions) {
+  uint64_t bytes = 0;
+  for (Lane& lane : lanes_) {
+    const bool whole =
+        !partitions.empty() && std::all_of(partitions.begin(), partitions.end(), [&](uint32_t partition) {
+          return std::any_of(lane.held.begin(), lane.held.end(),
+                             [&](const std::unique_ptr<Contribution>& held) { return held->Covers(partition); });
+        });
+    if (whole || lane.held.empty()) continue;
+    for (const std::unique_ptr<Contribution>& held : lane.held) bytes += held->reserved_bytes();
+    lane.held.clear();
+    lane.marked = false;
+  }
+  return bytes;
 }
 
 void Rounds::Advance() {
   ++applied_;
   for (Lane& lane : lanes_) {
-    lane.held = nullptr;
+    lane.held.clear();
     lane.marked = false;
   }
 }

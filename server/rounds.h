@@ -7,7 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "proto/replication.pb.h"
 #include "proto/wire/parameter_messages.h"
 #include "server/store/job_schema.h"
 #include "server/store/partition.h"
@@ -18,11 +20,15 @@ namespace shoal {
 class Contribution {
  public:
   Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes);
+  // One partition's share, from another server. REQUIRES: CheckHeld was content.
+  Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held);
 
   const PushRange& range() const { return range_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }
+  bool Covers(uint32_t partition) const;
   // Appends this lane's gradients of one partition; dense is set when the push carried any.
   void GradientsOf(uint32_t partition, std::vector<RowGradients>* rows, const float** dense) const;
+  void WriteTo(uint32_t partition, HeldLane* out) const;  // the same, for another server
 
  private:
   struct Group {
@@ -43,14 +49,20 @@ class Contribution {
   std::vector<uint64_t> dense_starts_;  // by entry of partitions_
 };
 
-// What each logical lane has handed in for the next round. Not thread-safe: the job's lock guards it.
+// INVALID_ARGUMENT names what does not fit the job.
+absl::Status CheckHeld(const JobSchema& schema, uint32_t partition, const HeldRounds& held);
+
+// What each logical lane has handed in for the next round: one contribution, or several that came with partitions which
+// were moved here. Not thread-safe: the job's lock guards it.
 class Rounds {
  public:
   explicit Rounds(uint32_t lanes, uint64_t applied) : lanes_(lanes), applied_(applied) {}
 
   uint64_t applied() const { return applied_; }
-  bool Held(uint32_t lane) const { return lanes_[lane].held != nullptr; }
-  void Hold(uint32_t lane, std::unique_ptr<Contribution> contribution) { lanes_[lane].held = std::move(contribution); }
+  bool Held(uint32_t lane) const { return !lanes_[lane].held.empty(); }
+  void Hold(uint32_t lane, std::unique_ptr<Contribution> contribution) {
+    lanes_[lane].held.push_back(std::move(contribution));
+  }
   // mark(round) of a lane. False: the round lies ahead of the one that is next, which no server can have acknowledged.
   bool Mark(uint32_t lane, uint64_t round);
   // The lane has this many rounds in all.
@@ -59,14 +71,25 @@ class Rounds {
   bool Ready() const;
   // True when no lane has a further round.
   bool Over() const;
-  // The contributions of the next round in order of logical lane. REQUIRES: Ready().
+  // One contribution of each lane that takes part in the next round, for its range, in order of logical lane.
+  // REQUIRES: Ready().
   std::vector<const Contribution*> Next() const;
+  // Those that cover a partition, in order of logical lane.
+  void NextFor(uint32_t partition, std::vector<const Contribution*>* out) const;
+  uint64_t reserved_bytes() const;  // of all that is held
+
+  // What is held for a partition that leaves, and Arrive at its new server. A lane counts there only when it covers all
+  // partitions (Keep): then, and only then, may all servers have acknowledged its push.
+  HeldRounds Leave(uint32_t partition) const;
+  void Arrive(const JobSchema& schema, uint32_t partition, const HeldRounds& held);
+  // Drops what does not cover all of `partitions`, for its lane to hand in again. Returns the bytes reserved for it.
+  uint64_t Keep(absl::Span<const uint32_t> partitions);
   // The next round is applied: forgets its contributions and marks.
   void Advance();
 
  private:
   struct Lane {
-    std::unique_ptr<Contribution> held;
+    std::vector<std::unique_ptr<Contribution>> held;
     bool marked = false;
     std::optional<uint64_t> rounds;  // in all, once announced
   };

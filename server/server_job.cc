@@ -33,8 +33,10 @@ void FillSlotReport(const JobSchema& schema, uint32_t table, uint32_t slot, cons
 
 }  // namespace
 
-ServerJob::ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self)
+ServerJob::ServerJob(const ParameterServerOptions& options, const JobConfig& config,
+                     std::shared_ptr<const JobSchema> schema, uint64_t self)
     : options_(options),
+      config_(config),
       schema_(std::move(schema)),
       self_(self),
       stats_(schema_->tables.size(), schema_->slot_count()),
@@ -45,7 +47,7 @@ absl::StatusOr<std::shared_ptr<ServerJob>> ServerJob::Create(const ParameterServ
                                                              const JobConfig& config, const JobView& view,
                                                              uint64_t self) {
   SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<const JobSchema> schema, JobSchema::Create(config));
-  std::shared_ptr<ServerJob> job(new ServerJob(options, std::move(schema), self));
+  std::shared_ptr<ServerJob> job(new ServerJob(options, config, std::move(schema), self));
   SHOAL_RETURN_IF_ERROR(job->Fill(view));
   return job;
 }
@@ -59,7 +61,8 @@ absl::Status ServerJob::Fill(const JobView& view) {
   MutexLock lock(&mu_);
   newest_run_ = run_;
   lanes_.Update(view);
-  return TakeMap(view);
+  ReleasedList nothing;
+  return TakeMap(view, &nothing);
 }
 
 std::shared_ptr<const OwnerMap> ServerJob::Map() const {
@@ -76,21 +79,80 @@ std::vector<uint32_t> ServerJob::Mine() const {
   return out;
 }
 
-absl::Status ServerJob::TakeMap(const JobView& view) {
-  SHOAL_ASSIGN_OR_RETURN(map_, NextOwnerMap(view, self_, schema_->partitions, map_.get()));
+absl::Status ServerJob::TakeMap(const JobView& view, ReleasedList* released) {
+  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<OwnerMap> map, NextOwnerMap(view, self_, schema_->partitions, map_.get()));
+  for (auto it = held_.begin(); it != held_.end();) {
+    OwnerMap::Place& place = map->at[it->first];
+    if (place.role == PartitionRole::kStandby) {
+      ++it;
+      continue;
+    }
+    if (place.role == PartitionRole::kServing && it->second.rounds_applied() == rounds_.applied()) {
+      rounds_.Arrive(*schema_, it->first, it->second);
+    } else if (place.role == PartitionRole::kServing) {
+      // It does not fit the partitions that are here: the hold was not kept.
+      place.partition = nullptr;
+      place.role = PartitionRole::kNone;
+      map_warning_ = absl::StrCat("partition ", it->first, ": a copy of round ", it->second.rounds_applied(),
+                                  " cannot be served, ", rounds_.applied(), " rounds are applied here");
+    }
+    it = held_.erase(it);
+  }
+  SetMap(std::move(map), released);
   return absl::OkStatus();
 }
 
-void ServerJob::Unfreeze(const std::set<uint64_t>& tasks) {
+void ServerJob::SetMap(std::shared_ptr<const OwnerMap> map, ReleasedList* released) {
+  frozen_ = 0;
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    const OwnerMap::Place none;
+    const OwnerMap::Place& before = map_ == nullptr ? none : map_->at[p];
+    const OwnerMap::Place& after = map->at[p];
+    const bool stays = before.partition == after.partition;
+    frozen_ += after.role == PartitionRole::kFrozen ? 1 : 0;
+    if (after.role == PartitionRole::kServing && before.role != PartitionRole::kServing) after.partition->Reopen();
+    if (before.role == PartitionRole::kServing && !(stays && after.role == before.role)) before.partition->Close();
+    if (before.stream == nullptr || before.stream == after.stream) continue;
+    if (stays) before.partition->Mirror(false);
+    // A newer map took the backup away: the primary acknowledges alone. If it took the partition away, lanes ask again.
+    released->backups.push_back(
+        {before.stream, p,
+         stays ? absl::OkStatus()
+               : absl::UnavailableError(absl::StrCat("partition ", p, ": it has left this server"))});
+  }
+  map_ = std::move(map);
+}
+
+void ServerJob::Regroup(ReleasedList* released) {
+  if (schema_->sync != SyncMode::kBsp) return;
+  std::vector<uint32_t> mine;
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (map_->at[p].mine) mine.push_back(p);
+  }
+  stats_.reserved_bytes -= static_cast<int64_t>(rounds_.Keep(mine));
+  for (ParkedPull& pull : parked_) {
+    pull.reply->outcome = RequestOutcome::kStaleMap;
+    Stamp(pull.reply);
+    released->pulls.push_back({std::move(pull), absl::OkStatus(), false});
+  }
+  parked_.clear();
+}
+
+void ServerJob::EndTasks(const std::set<uint64_t>& tasks, ReleasedList* released) {
   std::shared_ptr<OwnerMap> next;
   for (uint32_t p = 0; p < schema_->partitions; ++p) {
-    if (map_->at[p].role != PartitionRole::kFrozen || tasks.count(map_->at[p].move_task) != 0) continue;
+    const OwnerMap::Place& place = map_->at[p];
+    const bool thaw = place.role == PartitionRole::kFrozen && tasks.count(place.move_task) == 0;
+    const bool leave = place.stream != nullptr && !place.backup_listed && tasks.count(place.backup_task) == 0;
+    if (!thaw && !leave) continue;
     if (next == nullptr) next = std::make_shared<OwnerMap>(*map_);
-    next->at[p].role = PartitionRole::kServing;
-    next->at[p].move_task = 0;
-    next->at[p].partition->Reopen();
+    if (thaw) {
+      next->at[p].role = PartitionRole::kServing;
+      next->at[p].move_task = 0;
+    }
+    if (leave) next->at[p].stream = nullptr;
   }
-  if (next != nullptr) map_ = std::move(next);
+  if (next != nullptr) SetMap(std::move(next), released);
 }
 
 void ServerJob::UpdateView(const JobNews& news) {
@@ -105,14 +167,18 @@ void ServerJob::UpdateView(const JobNews& news) {
     if (view.run() == run_) {
       lanes_.Update(view);
       if (view.map_version() > map_->version) {
-        const absl::Status taken = TakeMap(view);
-        map_warning_ = taken.ok() ? ""
-                                  : absl::StrCat("map version ", view.map_version(), " is not usable, version ",
-                                                 map_->version, " stays: ", taken.message());
+        map_warning_.clear();
+        const absl::Status taken = TakeMap(view, &released);
+        if (taken.ok()) Regroup(&released);
+        if (!taken.ok())
+          map_warning_ = absl::StrCat("map version ", view.map_version(), " is not usable, version ", map_->version,
+                                      " stays: ", taken.message());
       }
-      if (news.tasks != nullptr) Unfreeze(*news.tasks);
+      tasks_ = news.tasks;
+      if (news.tasks != nullptr) EndTasks(*news.tasks, &released);
+      hold_ = view.has_hold() ? absl::optional<uint64_t>(view.hold_round()) : absl::nullopt;
     }
-    Release(&released);
+    Proceed(&released);
   }
   Answer(&released);
 }
@@ -121,11 +187,13 @@ void ServerJob::Drop() {
   ReleasedList released;
   {
     MutexLock lock(&mu_);
+    const absl::Status status = absl::CancelledError(absl::StrCat("job ", job_, " was dropped"));
     dropped_ = true;
-    for (ParkedPull& pull : parked_) {
-      released.push_back({std::move(pull), absl::CancelledError(absl::StrCat("job ", job_, " was dropped")), false});
-    }
+    for (ParkedPull& pull : parked_) released.pulls.push_back({std::move(pull), status, false});
     parked_.clear();
+    for (uint32_t p = 0; p < schema_->partitions; ++p) {
+      if (map_->at[p].stream != nullptr) released.backups.push_back({map_->at[p].stream, p, status});
+    }
     round_applied_.SignalAll();
   }
   Answer(&released);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,10 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "base/mutex.h"
+#include "server/job_events.h"
 #include "server/live_lanes.h"
 #include "server/owner_map.h"
 #include "server/parameter_server.h"
+#include "server/replication/arrival.h"
+#include "server/replication/replica_stream.h"
 #include "server/request_checks.h"
 #include "server/rounds.h"
 #include "server/store/partition.h"
@@ -24,17 +29,10 @@ namespace shoal {
 
 class BackgroundWriter;
 
-// A view of the job, in the order in which views came.
-struct JobNews {
-  JobView view;
-  uint64_t sequence = 0;                            // grows with each view that came
-  std::shared_ptr<const std::set<uint64_t>> tasks;  // ids of this server's tasks in the view; null: unknown
-};
-
 // Thread-safe. Locks: mu_ (membership, gates, rounds) before a partition's; callbacks run with neither held. asp and
 // ssp pushes hold one partition's lock at a time and mu_ only to be admitted; a bsp round is applied under mu_, because
 // no lane of the job can do anything before it is done.
-class ServerJob {
+class ServerJob : public std::enable_shared_from_this<ServerJob> {
  public:
   using Done = ParameterServer::Done;
 
@@ -44,6 +42,17 @@ class ServerJob {
   uint64_t run() const { return run_; }
   // The incarnation of the server that the job's partitions belong to.
   uint64_t self() const { return self_; }
+  // MOVE_PARTITIONS: copies the partitions to the target while they are served, then freezes them and sends what
+  // changed meanwhile. They stay frozen until a map gives them to the target or the task is no longer listed. On an
+  // error all are served again. *report: for people, how long and how much.
+  absl::Status Move(uint64_t task, const std::vector<uint32_t>& partitions, const ServerAddress& target,
+                    std::string* report);
+  // ADD_BACKUP: copies the partitions to the target and from then on acknowledges their pushes only when it has them.
+  absl::Status AddBackup(uint64_t task, const std::vector<uint32_t>& partitions, const ServerAddress& target,
+                         std::string* report);
+  // The receiving side of both.
+  absl::Status Receive(const ReplicaRequest& request, ReplicaReply* reply);
+
   // The partitions that the map gives to this server.
   std::vector<uint32_t> Mine() const;
   // Makes these partitions, or loads them from a checkpoint directory, several at a time, then serves them. One that is
@@ -68,22 +77,11 @@ class ServerJob {
   ServerJobReport Report() const;
 
  private:
-  struct ParkedPull {
-    const PullRequest* request;
-    PullReply* reply;
-    Done done;
-    absl::Duration deadline;
-  };
-  // A pull that left the parking lot, and what is to be said.
-  struct Released {
-    ParkedPull pull;
-    absl::Status status;
-    bool serve;
-  };
-  // Several callers may release pulls; each list is answered after mu_ is free.
-  using ReleasedList = std::vector<Released>;
+  // A partition that is being copied to another server.
+  struct Copying;
 
-  ServerJob(const ParameterServerOptions& options, std::shared_ptr<const JobSchema> schema, uint64_t self);
+  ServerJob(const ParameterServerOptions& options, const JobConfig& config, std::shared_ptr<const JobSchema> schema,
+            uint64_t self);
   absl::Status Fill(const JobView& view);
   std::shared_ptr<const OwnerMap> Map() const;
   // Fills `partitions`, which nobody else sees yet, from the checkpoint at `path`; *rounds: at which it was cut.
@@ -95,9 +93,12 @@ class ServerJob {
   absl::Status Install(std::vector<std::shared_ptr<Partition>> partitions, uint64_t rounds);
   PartHeader Header() const;
   // Refuses or replaces the map of partitions.
-  absl::Status TakeMap(const JobView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Serves frozen partitions again whose move is no longer listed: it has been given up.
-  void Unfreeze(const std::set<uint64_t>& tasks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TakeMap(const JobView& view, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Replaces the map; opens and closes partitions by it.
+  void SetMap(std::shared_ptr<const OwnerMap> map, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Tasks that are no longer listed have been given up, or the map that they lead to is here: frozen partitions that
+  // are still ours serve again, backups that no map names are left.
+  void EndTasks(const std::set<uint64_t>& tasks, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Older runs and removed lanes are fenced; a bad status: a newer run than ours, or dropped.
   absl::StatusOr<RequestOutcome> Admit(const RequestHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -109,7 +110,10 @@ class ServerJob {
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
   absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
 
-  absl::Status PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply);
+  // *marks: what backups must have before the push is acknowledged.
+  absl::Status PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply,
+                       std::vector<ReplicaMark>* marks);
+  void AwaitBackups(const std::vector<ReplicaMark>& marks, const Done& done);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
   absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED when they don't fit under the hard limit.
@@ -118,6 +122,34 @@ class ServerJob {
   absl::Status TakeMark(uint32_t lane, uint64_t round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies rounds while they are complete and not held back, and opens what they gate.
   void Proceed(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayApply() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // bsp, under a new map: what is held for the next round stays where it covers all partitions of this server; pulls
+  // that wait are sent back, since their lanes know an older map.
+  void Regroup(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // --- Copies on other servers (server_job_move.cc) ---
+  absl::StatusOr<ReplicaSender> SenderTo(const ServerAddress& target);
+  // A bad status: the task is no longer listed, or the job is gone.
+  absl::Status KeepGoing(uint64_t task) const;
+  absl::StatusOr<std::vector<Copying>> BeginCopies(uint64_t task, const std::vector<uint32_t>& partitions,
+                                                   const ServerAddress& target, bool promotable);
+  absl::Status SendChanges(Copying* copying, bool promotable, const HeldRounds* held);
+  void EndCopies(std::vector<Copying>* copies, bool forget);
+  absl::Status Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held);
+  void Thaw(uint64_t task);
+  absl::Status Follow(uint64_t task, const Copying& copying, const ReplicaSender& sender);
+  // Waits until the backup has the partition as it is now.
+  absl::Status AwaitStep(const std::shared_ptr<ReplicaStream>& stream, Partition* partition) const;
+
+  // --- Copies of others' partitions (server_job_receive.cc) ---
+  absl::Status TakePiece(const ReplicaRequest& request, const ReplicaPiece& piece);
+  absl::Status TakeImage(const ReplicaRequest& request, const ReplicaPiece& piece, Arrival* arrival);
+  absl::Status InstallCopy(const ReplicaRequest& request, const ReplicaPiece& piece,
+                           const std::shared_ptr<Partition>& copy);
+  void DropCopy(uint32_t partition, const std::shared_ptr<Partition>& copy);
+  std::shared_ptr<Partition> StandbyOf(uint32_t partition, const Arrival& arrival) const;  // null: none any more
+  void SweepArrivals();  // frees what came of images whose sender is not the owner any more
+  bool Fits(uint64_t bytes) const;
+
   // Waits for the round of the task (bsp) and keeps later ones back until ReleaseRound; *cut is that round.
   absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* cut);
   void ReleaseRound(uint64_t cut);
@@ -125,6 +157,7 @@ class ServerJob {
                               BackgroundWriter* writer, PartInfo* info) const;
 
   const ParameterServerOptions options_;
+  const JobConfig config_;  // for servers that need the job to take a partition over
   const std::shared_ptr<const JobSchema> schema_;
   const uint64_t self_;
   uint64_t job_ = 0;  // set once, in Fill
@@ -137,7 +170,8 @@ class ServerJob {
   CondVar round_applied_;
   bool dropped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t newest_run_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t news_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the newest view
+  uint64_t news_ ABSL_GUARDED_BY(mu_) = 0;                                // sequence of the newest view
+  std::shared_ptr<const std::set<uint64_t>> tasks_ ABSL_GUARDED_BY(mu_);  // of the newest view; null: unknown
   std::string load_note_ ABSL_GUARDED_BY(mu_);
   std::string map_warning_ ABSL_GUARDED_BY(mu_);  // why the newest map was not taken
   std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
@@ -145,6 +179,14 @@ class ServerJob {
   std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);
   Rounds rounds_ ABSL_GUARDED_BY(mu_);
   RoundFold fold_ ABSL_GUARDED_BY(mu_);
+  absl::optional<uint64_t> hold_ ABSL_GUARDED_BY(mu_);        // rounds from here on are not applied
+  size_t frozen_ ABSL_GUARDED_BY(mu_) = 0;                    // partitions of the map
+  std::map<uint32_t, HeldRounds> held_ ABSL_GUARDED_BY(mu_);  // bsp: what came with standbys
+  std::map<uint64_t, std::shared_ptr<ReplicaClient>> clients_ ABSL_GUARDED_BY(mu_);  // by process
+  std::map<uint64_t, std::shared_ptr<ReplicaStream>> streams_ ABSL_GUARDED_BY(mu_);  // by process of the backup
+  std::atomic<uint64_t> next_link_{1};
+  Mutex arrivals_mu_;  // taken by itself
+  std::map<uint32_t, std::shared_ptr<Arrival>> arrivals_ ABSL_GUARDED_BY(arrivals_mu_);
   // Checkpoints that are being cut: rounds at or above the smallest of them are not applied.
   std::vector<uint64_t> cuts_ ABSL_GUARDED_BY(mu_);
 };

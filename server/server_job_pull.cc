@@ -49,20 +49,21 @@ void ServerJob::Release(ReleasedList* released) {
     }
     Stamp(it->reply);
     out.pull = std::move(*it);
-    released->push_back(std::move(out));
+    released->pulls.push_back(std::move(out));
     it = parked_.erase(it);
   }
 }
 
 void ServerJob::Answer(ReleasedList* released) {
-  for (Released& item : *released) {
+  for (const Unfollowed& backup : released->backups) backup.stream->Detach(backup.partition, backup.status);
+  for (Released& item : released->pulls) {
     if (item.serve) {
       Serve(*item.pull.request, item.pull.reply, item.pull.done);
     } else {
       item.pull.done(item.status);
     }
   }
-  released->clear();
+  *released = ReleasedList();
 }
 
 void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
@@ -143,8 +144,10 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
 
 void ServerJob::Tick() {
   ReleasedList released;
+  std::vector<std::shared_ptr<ReplicaStream>> streams;
   {
     MutexLock lock(&mu_);
+    for (const auto& [process, stream] : streams_) streams.push_back(stream);
     const absl::Duration now = options_.clock->Now();
     for (auto it = parked_.begin(); it != parked_.end();) {
       if (it->deadline > now) {
@@ -157,11 +160,13 @@ void ServerJob::Tick() {
               ? absl::StrCat("round ", request.round, " waits for rounds_applied ", rounds_.applied())
               : absl::StrCat("batch ", request.batch, " waits for the slowest live clock ", lanes_.Slowest(),
                              " to come within ", schema_->staleness);
-      released.push_back({std::move(*it), absl::AbortedError(absl::StrCat("parked pull: ", wanted)), false});
+      released.pulls.push_back({std::move(*it), absl::AbortedError(absl::StrCat("parked pull: ", wanted)), false});
       it = parked_.erase(it);
     }
   }
   Answer(&released);
+  for (const std::shared_ptr<ReplicaStream>& stream : streams) stream->Tick();
+  SweepArrivals();
 }
 
 }  // namespace shoal

@@ -72,7 +72,8 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
                                                    " used, new rows of this push need ", exact));
 }
 
-absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply) {
+absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply,
+                                std::vector<ReplicaMark>* marks) {
   std::shared_ptr<const OwnerMap> map;
   {
     MutexLock lock(&mu_);
@@ -97,6 +98,8 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& ha
     PushVerdict verdict;
     verdict.outcome = PushOutcome::kStaleMap;
     if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients, &tally);
+    // What a repeat finds applied may still be on its way to the backup.
+    if (verdict.mirrored) marks->push_back({partition, verdict.version});
     if (verdict.outcome == PushOutcome::kAccepted) {
       accepted = true;
     } else {
@@ -180,11 +183,51 @@ void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& d
   PushHashes hashes;
   absl::Status status = CheckPush(*schema_, request, &hashes);
   ReleasedList released;
+  std::vector<ReplicaMark> marks;
   if (status.ok()) {
-    status = schema_->sync == SyncMode::kBsp ? PushRound(request, reply, &released) : PushNow(request, hashes, reply);
+    status = schema_->sync == SyncMode::kBsp ? PushRound(request, reply, &released)
+                                             : PushNow(request, hashes, reply, &marks);
   }
   Answer(&released);
+  if (status.ok() && !marks.empty()) return AwaitBackups(marks, done);
   done(status);
+}
+
+void ServerJob::AwaitBackups(const std::vector<ReplicaMark>& marks, const Done& done) {
+  // The map of now, not of when the push began: a backup that came meanwhile counts, one that a newer map took away
+  // does not.
+  const std::shared_ptr<const OwnerMap> map = Map();
+  std::map<std::shared_ptr<ReplicaStream>, std::vector<ReplicaMark>> by_stream;
+  for (const ReplicaMark& mark : marks) {
+    if (map->Owned(mark.partition) == nullptr) {
+      return done(absl::UnavailableError(absl::StrCat("partition ", mark.partition, ": it has left this server")));
+    }
+    const std::shared_ptr<ReplicaStream>& stream = map->at[mark.partition].stream;
+    if (stream != nullptr) by_stream[stream].push_back(mark);
+  }
+  if (by_stream.empty()) return done(absl::OkStatus());
+  if (by_stream.size() == 1) return by_stream.begin()->first->Await(by_stream.begin()->second, done);
+  struct Gathered {
+    Mutex mu;
+    size_t missing ABSL_GUARDED_BY(mu) = 0;
+    absl::Status status ABSL_GUARDED_BY(mu);
+  };
+  auto gathered = std::make_shared<Gathered>();
+  {
+    MutexLock lock(&gathered->mu);
+    gathered->missing = by_stream.size();
+  }
+  for (const auto& [stream, wanted] : by_stream) {
+    stream->Await(wanted, [gathered, done](absl::Status status) {
+      {
+        MutexLock lock(&gathered->mu);
+        gathered->status.Update(status);
+        if (--gathered->missing > 0) return;
+        status = gathered->status;
+      }
+      done(status);
+    });
+  }
 }
 
 absl::Status ServerJob::TakeMark(uint32_t lane, uint64_t round) {
@@ -202,7 +245,12 @@ void ServerJob::Mark(const MarkRequest& request, MarkReply* reply, const Done& d
     status = admitted.status();
     reply->outcome = admitted.value_or(RequestOutcome::kOk);
     reply->map_version = map_->version;
-    // Whoever says it, and under whichever lease: that all servers acknowledged a push stays true.
+    // Whoever says it, and under whichever lease: that all servers acknowledged a push stays true. But a lane with an
+    // older map leaves out servers that have partitions now, and what is frozen has left with the marks that it had.
+    if (status.ok() && reply->outcome == RequestOutcome::kOk &&
+        (request.header.map_version != map_->version || frozen_ > 0)) {
+      reply->outcome = RequestOutcome::kStaleMap;
+    }
     if (status.ok() && reply->outcome == RequestOutcome::kOk) {
       if (request.has_round) status = TakeMark(request.logical_lane, request.round);
       if (status.ok() && request.last) {
@@ -216,25 +264,33 @@ void ServerJob::Mark(const MarkRequest& request, MarkReply* reply, const Done& d
   done(status);
 }
 
+bool ServerJob::MayApply() const {
+  const uint64_t round = rounds_.applied();
+  for (uint64_t cut : cuts_) {
+    if (round >= cut) return false;
+  }
+  // What is frozen has been copied without this round.
+  return !dropped_ && !(hold_.has_value() && round >= *hold_) && frozen_ == 0;
+}
+
 void ServerJob::Proceed(ReleasedList* released) {
-  const uint64_t cut = cuts_.empty() ? ~uint64_t{0} : *std::min_element(cuts_.begin(), cuts_.end());
-  while (schema_->sync == SyncMode::kBsp && !dropped_ && rounds_.Ready() && rounds_.applied() < cut) {
-    const std::vector<const Contribution*> contributions = rounds_.Next();
+  std::vector<const Contribution*> covering;
+  while (schema_->sync == SyncMode::kBsp && rounds_.Ready() && MayApply()) {
     std::vector<PushRange> ranges;
     uint64_t examples = 0;
-    int64_t reserved = 0;
-    for (const Contribution* contribution : contributions) {
+    for (const Contribution* contribution : rounds_.Next()) {
       ranges.push_back(contribution->range());
       examples += contribution->range().examples;
-      reserved += static_cast<int64_t>(contribution->reserved_bytes());
     }
     PushTally tally(&stats_);
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
       Partition* const owned = map_->Owned(p);
-      if (owned != nullptr) owned->ApplyRound(ranges, fold_.Fold(p, contributions), examples, &tally);
+      if (owned == nullptr) continue;
+      rounds_.NextFor(p, &covering);
+      owned->ApplyRound(ranges, fold_.Fold(p, covering), examples, &tally);
     }
-    stats_.reserved_bytes -= reserved;
-    pushes_ += contributions.size();
+    stats_.reserved_bytes -= static_cast<int64_t>(rounds_.reserved_bytes());
+    pushes_ += ranges.size();
     rounds_.Advance();
     round_applied_.SignalAll();
   }

@@ -71,7 +71,7 @@ absl::Status ServerJob::Install(std::vector<std::shared_ptr<Partition>> partitio
       place.partition = std::move(partition);
       place.role = PartitionRole::kServing;
     }
-    map_ = std::move(next);
+    SetMap(std::move(next), &released);
     Release(&released);
   }
   Answer(&released);

@@ -38,7 +38,10 @@ TestCluster::TestCluster(JobConfig config, int servers, const std::string& resto
     ParameterServerOptions options;
     options.name = "server-" + std::to_string(s);
     options.clock = &clock_;
+    options.connect = network_.Connector();
+    options.copy_patience = absl::Milliseconds(30);
     servers_.push_back(std::make_unique<ParameterServer>(options));
+    network_.Add(100 + static_cast<uint64_t>(s), servers_.back().get());
     prepared_.Update(servers_.back()->PrepareJob(config_, view_, 100 + static_cast<uint64_t>(s), restore_from));
   }
   layout_ = *DenseLayout::Create(config_.plan().model(), config_.job().partitions());
@@ -80,7 +83,11 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
   if (!keys.empty()) request.groups.push_back({keys, counts, tables, {gradients.data()}, occurrences, {}, slots});
   request.dense = dense;
   PushReply reply;
-  server(s).Push(&request, &reply, [&](absl::Status status) { last_ = status; });
+  ++outstanding_;
+  server(s).Push(&request, &reply, [this](absl::Status status) {
+    --outstanding_;
+    last_ = std::move(status);
+  });
   return reply;
 }
 
@@ -91,8 +98,31 @@ void TestCluster::Publish(int s, const std::vector<uint64_t>& tasks) {
     for (uint64_t id : tasks) {
       if (i == s) view.add_tasks()->set_id(id);
     }
-    server(i).UpdateView(view);
+    server(i).UpdateView(view, 100 + static_cast<uint64_t>(i));
   }
+}
+
+absl::Status TestCluster::Copy(Task::Kind kind, uint64_t id, int s, const std::vector<uint32_t>& partitions,
+                               int target) {
+  Task task;
+  task.set_id(id);
+  task.set_kind(kind);
+  task.set_job(1);
+  task.set_run(view_.run());
+  task.mutable_partitions()->Add(partitions.begin(), partitions.end());
+  *task.mutable_target() = view_.servers(target);
+  return kind == Task::ADD_BACKUP ? server(s).AddBackup(task, &report_) : server(s).MovePartitions(task, &report_);
+}
+
+void TestCluster::Give(const std::vector<uint32_t>& partitions, int owner) {
+  view_.set_map_version(view_.map_version() + 1);
+  for (uint32_t p : partitions) view_.set_owner(static_cast<int>(p), static_cast<uint32_t>(owner));
+}
+
+void TestCluster::Back(const std::vector<uint32_t>& partitions, int backup) {
+  view_.set_map_version(view_.map_version() + 1);
+  while (view_.backup_size() < view_.owner_size()) view_.add_backup(0);
+  for (uint32_t p : partitions) view_.set_backup(static_cast<int>(p), static_cast<uint32_t>(backup + 1));
 }
 
 absl::Status TestCluster::Restore(int s, const std::vector<uint32_t>& partitions, const std::string& path) {

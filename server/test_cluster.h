@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "server/checkpoint/checkpoint.h"
 #include "server/parameter_server.h"
+#include "server/test_replicas.h"
 
 namespace shoal {
 
@@ -80,6 +81,20 @@ class TestCluster {
   // RESTORE_PARTITIONS on one server.
   absl::Status Restore(int s, const std::vector<uint32_t>& partitions, const std::string& path = "");
 
+  // MOVE_PARTITIONS or ADD_BACKUP (from s to target).
+  // report() says then what it took.
+  absl::Status Copy(Task::Kind kind, uint64_t id, int s, const std::vector<uint32_t>& partitions, int target);
+  // The view's next map: the partitions belong to server `owner`; to be published.
+  void Give(const std::vector<uint32_t>& partitions, int owner);
+  // The view's next map: server `backup` (-1: none) backs them up.
+  void Back(const std::vector<uint32_t>& partitions, int backup);
+  // No message reaches the server any more, and it answers none.
+  void Kill(int s) { network_.Kill(100 + static_cast<uint64_t>(s)); }
+  ReplicaNetwork& network() { return network_; }
+  const std::string& report() const { return report_; }
+  // Pushes that have not been answered.
+  int outstanding() const { return outstanding_; }
+
   // Reads rows of table "t" from their servers, read-only.
   std::vector<float> Read(uint64_t key);
 
@@ -105,6 +120,9 @@ class TestCluster {
   const JobConfig config_;
   JobView view_;
   FakeClock clock_;
+  ReplicaNetwork network_;
+  int outstanding_ = 0;
+  std::string report_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
   DenseLayout layout_;
   absl::Status prepared_, last_;

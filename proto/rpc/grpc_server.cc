@@ -11,7 +11,7 @@
 namespace shoal {
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
-                                                              grpc::Service* service) {
+                                                              const std::vector<grpc::Service*>& services) {
   SHOAL_RETURN_IF_ERROR(CheckBindAllowed(options.address, options.insecure));
   SHOAL_ASSIGN_OR_RETURN(Address address, ParseAddress(options.address));
   SHOAL_RETURN_IF_ERROR(ProbeBind(address));
@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   ConfigureServer(&builder);
   int port = 0;
   builder.AddListeningPort(FormatAddress(address), grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(service);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port <= 0) {
     return absl::UnavailableError(

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -20,9 +21,10 @@ struct GrpcServerOptions {
 // Thread-safe.
 class GrpcServer {
  public:
-  // `service` outlives the server. FAILED_PRECONDITION: the address needs `insecure`; UNAVAILABLE: cannot be bound,
+  // The services outlive the server. FAILED_PRECONDITION: the address needs `insecure`; UNAVAILABLE: cannot be bound,
   // with the system's reason.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options, grpc::Service* service);
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
+                                                           const std::vector<grpc::Service*>& services);
   ~GrpcServer() { Shutdown(absl::ZeroDuration()); }
 
   // The host of the options with the real port.

@@ -116,7 +116,7 @@ SchedulerGrpcServer::~SchedulerGrpcServer() { Shutdown(absl::ZeroDuration()); }
 absl::StatusOr<std::unique_ptr<SchedulerGrpcServer>> SchedulerGrpcServer::Start(Scheduler* scheduler,
                                                                                 const GrpcServerOptions& options) {
   auto service = std::make_unique<Service>(scheduler);
-  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> grpc, GrpcServer::Start(options, service.get()));
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> grpc, GrpcServer::Start(options, {service.get()}));
   return std::unique_ptr<SchedulerGrpcServer>(new SchedulerGrpcServer(scheduler, std::move(service), std::move(grpc)));
 }
 

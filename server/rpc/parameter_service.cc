@@ -13,6 +13,7 @@
 #include "proto/rpc/status_convert.h"
 #include "proto/rpc/unary_call.h"
 #include "proto/wire/parameter_codec.h"
+#include "server/rpc/replication_service.h"
 
 namespace shoal {
 namespace {
@@ -207,16 +208,21 @@ class ParameterGrpcServer::Service : public RawService {
   CallRegistry registry_;
 };
 
-ParameterGrpcServer::ParameterGrpcServer(std::unique_ptr<Service> service, std::unique_ptr<GrpcServer> grpc)
-    : service_(std::move(service)), grpc_(std::move(grpc)) {}
+ParameterGrpcServer::ParameterGrpcServer(std::unique_ptr<Service> service,
+                                         std::unique_ptr<ReplicationGrpcService> replication,
+                                         std::unique_ptr<GrpcServer> grpc)
+    : service_(std::move(service)), replication_(std::move(replication)), grpc_(std::move(grpc)) {}
 
 ParameterGrpcServer::~ParameterGrpcServer() { Shutdown(absl::ZeroDuration()); }
 
 absl::StatusOr<std::unique_ptr<ParameterGrpcServer>> ParameterGrpcServer::Start(ParameterServer* server,
                                                                                 const GrpcServerOptions& options) {
   auto service = std::make_unique<Service>(server);
-  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> grpc, GrpcServer::Start(options, service.get()));
-  return std::unique_ptr<ParameterGrpcServer>(new ParameterGrpcServer(std::move(service), std::move(grpc)));
+  auto replication = std::make_unique<ReplicationGrpcService>(server);
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> grpc,
+                         GrpcServer::Start(options, {service.get(), replication.get()}));
+  return std::unique_ptr<ParameterGrpcServer>(
+      new ParameterGrpcServer(std::move(service), std::move(replication), std::move(grpc)));
 }
 
 const std::string& ParameterGrpcServer::address() const { return grpc_->address(); }

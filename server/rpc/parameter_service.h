@@ -1,4 +1,4 @@
-// Puts a ParameterServer on the network.
+// Puts a ParameterServer on the network, for lanes and for other servers.
 #ifndef SHOAL_SERVER_RPC_PARAMETER_SERVICE_H_
 #define SHOAL_SERVER_RPC_PARAMETER_SERVICE_H_
 
@@ -11,6 +11,8 @@
 #include "server/parameter_server.h"
 
 namespace shoal {
+
+class ReplicationGrpcService;
 
 // Thread-safe. Handlers never block; a parked pull holds its memory and no thread.
 class ParameterGrpcServer {
@@ -27,10 +29,12 @@ class ParameterGrpcServer {
 
  private:
   class Service;
-  ParameterGrpcServer(std::unique_ptr<Service> service, std::unique_ptr<GrpcServer> grpc);
+  ParameterGrpcServer(std::unique_ptr<Service> service, std::unique_ptr<ReplicationGrpcService> replication,
+                      std::unique_ptr<GrpcServer> grpc);
 
   const std::unique_ptr<Service> service_;
-  const std::unique_ptr<GrpcServer> grpc_;  // after the service, which it calls
+  const std::unique_ptr<ReplicationGrpcService> replication_;
+  const std::unique_ptr<GrpcServer> grpc_;  // after the services, which it calls
 };
 
 }  // namespace shoal

@@ -71,6 +71,14 @@ struct Copy {
   std::unique_ptr<Partition> partition;
 };
 
+// Applies an image, as a server that holds a standby does.
+absl::Status Take(Copy* copy, absl::string_view image, uint64_t* rounds) {
+  copy->partition->Close();
+  const absl::Status status = copy->partition->Apply(image, rounds);
+  copy->partition->Reopen();
+  return status;
+}
+
 // All that a partition holds, in an order that does not depend on how it came to hold it.
 class Contents : public SectionVisitor {
  public:
@@ -213,21 +221,21 @@ TEST_CASE("Images: full plus deltas equal the live partition, with evictions, ad
   TrackerId near_tracker, far_tracker;
   std::string parent;
   uint64_t rounds = 0;
-  REQUIRE(near.partition->Apply(live.partition->TakeFull(3, &near_tracker).bytes, &rounds).ok());
+  REQUIRE(Take(&near, live.partition->TakeFull(3, &near_tracker).bytes, &rounds).ok());
   CHECK(rounds == 3);
   for (int i = 0; i < 20; ++i) trainer.Step(copies, most);
-  REQUIRE(far.partition->Apply(live.partition->TakeFull(0, &far_tracker).bytes, &rounds).ok());
+  REQUIRE(Take(&far, live.partition->TakeFull(0, &far_tracker).bytes, &rounds).ok());
   std::vector<std::pair<PartEntry, std::string>> sections;
   uint64_t erased = 0;
   for (int round = 0; round < 40; ++round) {
     const uint64_t steps = random.Below(12);
     for (uint64_t i = 0; i < steps; ++i) trainer.Step(copies, most);
     const PartitionImage image = live.partition->TakeDelta(near_tracker, 0);
-    REQUIRE(near.partition->Apply(image.bytes, &rounds).ok());
+    REQUIRE(Take(&near, image.bytes, &rounds).ok());
     REQUIRE(image.version == live.partition->version());
     REQUIRE(Contents(*near.partition, *schema) == Contents(*live.partition, *schema));
     if (random.Below(6) == 0) {
-      REQUIRE(far.partition->Apply(live.partition->TakeDelta(far_tracker, 0).bytes, &rounds).ok());
+      REQUIRE(Take(&far, live.partition->TakeDelta(far_tracker, 0).bytes, &rounds).ok());
       REQUIRE(Contents(*far.partition, *schema) == Contents(*live.partition, *schema));
     }
     if (random.Below(8) == 0) {
@@ -256,12 +264,12 @@ TEST_CASE("Images: full plus deltas equal the live partition, with evictions, ad
     REQUIRE(restored.partition->Load(bytes, schema->header, part, &rounds).ok());
   }
   CHECK(Contents(*restored.partition, *schema) == Contents(*live.partition, *schema));
-  REQUIRE(far.partition->Apply(live.partition->TakeDelta(far_tracker, 0).bytes, &rounds).ok());
+  REQUIRE(Take(&far, live.partition->TakeDelta(far_tracker, 0).bytes, &rounds).ok());
   CHECK(schema->layout.FloatsOf(kPartition) > 0);
   std::vector<DigestSum> digests[4];
   const Partition* const all[] = {live.partition.get(), near.partition.get(), far.partition.get(),
                                   restored.partition.get()};
-  REQUIRE(near.partition->Apply(live.partition->TakeDelta(near_tracker, 0).bytes, &rounds).ok());
+  REQUIRE(Take(&near, live.partition->TakeDelta(near_tracker, 0).bytes, &rounds).ok());
   for (int i = 0; i < 4; ++i) {
     digests[i].resize(schema->tables.size() + schema->tensors.size());
     all[i]->AddDigests(absl::MakeSpan(digests[i]));
@@ -282,7 +290,7 @@ TEST_CASE("Images: a push gives the delta of just itself, in the same step", "[s
   Copy live(*schema), replica(*schema);
   TrackerId tracker;
   uint64_t rounds = 0, watermark = 0;
-  REQUIRE(replica.partition->Apply(live.partition->TakeFull(0, &tracker).bytes, &rounds).ok());
+  REQUIRE(Take(&replica, live.partition->TakeFull(0, &tracker).bytes, &rounds).ok());
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; keys.size() < 5; ++key) {
     if (PartitionOfKey(key, kPartitions) == kPartition) keys.push_back(key);
@@ -306,7 +314,7 @@ TEST_CASE("Images: a push gives the delta of just itself, in the same step", "[s
   CHECK(entry.counted == 5);  // the first of two occurrences
   CHECK(entry.rows == 0);
   CHECK(delta.done.open(0).watermark() == 10);
-  REQUIRE(replica.partition->Apply(delta.bytes, &rounds).ok());
+  REQUIRE(Take(&replica, delta.bytes, &rounds).ok());
   // A repeat changes nothing and gives nothing, but says what the backup must have.
   delta = {};
   CHECK(live.partition->Push(range, gradients, &tally, tracker, &delta).outcome == PushOutcome::kDuplicate);
@@ -318,14 +326,14 @@ TEST_CASE("Images: a push gives the delta of just itself, in the same step", "[s
   entry = ParseImage(delta.bytes, schema->shape, &section).value();
   CHECK(entry.rows == 2);
   CHECK(entry.counted == 0);
-  REQUIRE(replica.partition->Apply(delta.bytes, &rounds).ok());
+  REQUIRE(Take(&replica, delta.bytes, &rounds).ok());
   CHECK(Contents(*replica.partition, *schema) == Contents(*live.partition, *schema));
   CHECK(replica.partition->Open(3, 8, &watermark) == RequestOutcome::kFenced);
   CHECK(replica.partition->Open(3, 9, &watermark) == RequestOutcome::kOk);
   CHECK(watermark == 20);
   // A lease that was raised is a change, too: an older lane must find it at the promoted backup.
   REQUIRE(live.partition->Open(3, 10, &watermark) == RequestOutcome::kOk);
-  REQUIRE(replica.partition->Apply(live.partition->TakeDelta(tracker, 0).bytes, &rounds).ok());
+  REQUIRE(Take(&replica, live.partition->TakeDelta(tracker, 0).bytes, &rounds).ok());
   CHECK(replica.partition->Open(3, 9, &watermark) == RequestOutcome::kFenced);
 }
 
@@ -347,7 +355,7 @@ TEST_CASE("Images: lost, doubled, reordered, foreign and damaged ones are refuse
     Copy copy(*schema);
     absl::Status status;
     for (absl::string_view image : images) {
-      if (status.ok()) status = copy.partition->Apply(image, &rounds);
+      if (status.ok()) status = Take(&copy, image, &rounds);
     }
     return status.code();
   };
@@ -359,24 +367,24 @@ TEST_CASE("Images: lost, doubled, reordered, foreign and damaged ones are refuse
   // Truncation at every byte, one byte too many, a bit of each byte.
   const std::string& good = deltas[0].bytes;
   Copy copy(*schema);
-  REQUIRE(copy.partition->Apply(full.bytes, &rounds).ok());
+  REQUIRE(Take(&copy, full.bytes, &rounds).ok());
   const Contents before(*copy.partition, *schema);
   uint64_t taken = 0;
   for (size_t size = 0; size < good.size(); ++size) {
-    taken += copy.partition->Apply(absl::string_view(good).substr(0, size), &rounds).ok() ? 1 : 0;
+    taken += Take(&copy, absl::string_view(good).substr(0, size), &rounds).ok() ? 1 : 0;
   }
   for (size_t at = 0; at < good.size(); ++at) {
     std::string bytes = good;
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
-    taken += copy.partition->Apply(bytes, &rounds).ok() ? 1 : 0;
+    taken += Take(&copy, bytes, &rounds).ok() ? 1 : 0;
   }
-  taken += copy.partition->Apply(good + "x", &rounds).ok() ? 1 : 0;
+  taken += Take(&copy, good + "x", &rounds).ok() ? 1 : 0;
   CHECK(taken == 0);
   CHECK(Contents(*copy.partition, *schema) == before);  // the checksum is looked at first
   // Another job's tables, another partition.
   const auto other = Schema({400, 3, false});
   Copy foreign(*other);
-  CHECK(foreign.partition->Apply(full.bytes, &rounds).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(Take(&foreign, full.bytes, &rounds).code() == absl::StatusCode::kInvalidArgument);
   Partition neighbour(*schema, kPartition + 1, live.pools, &live.stats);
   CHECK(neighbour.Apply(full.bytes, &rounds).message() == "partition 3: the image is one of 2");
 }

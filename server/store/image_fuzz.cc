@@ -39,6 +39,7 @@ void Run(absl::string_view bytes) {
     bytes.remove_suffix(1);
   }
   uint64_t rounds;
+  partition.Close();
   for (bool delta : {false, true}) {
     entry.delta = delta;
     std::string image(kImageHeadBytes, '\0');

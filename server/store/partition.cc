@@ -39,6 +39,12 @@ void Partition::Reopen() {
   closed_ = false;
 }
 
+uint64_t Partition::Mirror(bool mirrored) {
+  MutexLock lock(&mu_);
+  mirrored_ = mirrored;
+  return version_;
+}
+
 // The tables are made with the partition and stay; what they read of themselves is atomic.
 void Partition::Prefetch(absl::Span<const uint64_t> hashes,
                          absl::Span<const uint32_t> tables) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -136,6 +142,8 @@ PushVerdict Partition::PushLocked(const PushRange& range, const PartitionGradien
     Advance(range);
   }
   verdict.version = version_;
+  verdict.mirrored =
+      mirrored_ && (verdict.outcome == PushOutcome::kAccepted || verdict.outcome == PushOutcome::kDuplicate);
   return verdict;
 }
 

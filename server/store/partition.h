@@ -41,7 +41,8 @@ struct PartitionGradients {
 struct PushVerdict {
   PushOutcome outcome = PushOutcome::kAccepted;
   uint64_t watermark = 0;
-  uint64_t version = 0;  // of the partition after it
+  uint64_t version = 0;   // of the partition after it
+  bool mirrored = false;  // accepted or found applied, and a backup must have that version before it is acknowledged
 };
 
 // A partition as bytes that a copy of it elsewhere takes over (Partition::Apply): all of it, or what changed. They
@@ -78,6 +79,9 @@ class Partition {
   // before it was frozen, can change nothing afterwards. Reads go on.
   void Close();
   void Reopen();
+  // From now on the verdicts of pushes say that a backup is to be waited for. Returns the version that what was pushed
+  // before does not exceed.
+  uint64_t Mirror(bool mirrored);
 
   // Asks for the memory that look-ups of the first few keys start with; call it a little before. Takes no lock.
   // `hashes` here and below: KeyPlace::within by key.
@@ -133,7 +137,7 @@ class Partition {
   // state. false: the key is there already; INVALID_ARGUMENT: the block has another shape. REQUIRES: it does not serve.
   bool AdoptRow(uint32_t table, uint64_t key, uint32_t slot, absl::Span<const float> values, PushTally* tally);
   absl::Status AdoptBlock(const PartBlock& block, bool with_state);
-  // Load of an image that another copy took.
+  // Load of an image that another copy took. FAILED_PRECONDITION, and nothing changed, unless it is closed.
   absl::Status Apply(absl::string_view image, uint64_t* rounds_applied);
   // Adds to sums: tables, then tensors.
   void AddDigests(absl::Span<DigestSum> sums) const;
@@ -173,6 +177,7 @@ class Partition {
   DoneSet done_ ABSL_GUARDED_BY(mu_);
   uint64_t examples_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool mirrored_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t pushes_ ABSL_GUARDED_BY(mu_) = 0;  // accepted
   // What Usage says while the lock is taken.
   mutable std::atomic<uint64_t> usage_bytes_{0}, usage_pushes_{0};

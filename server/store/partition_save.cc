@@ -246,6 +246,8 @@ absl::Status Partition::Apply(absl::string_view image, uint64_t* rounds_applied)
     return absl::InvalidArgumentError(absl::StrCat("partition ", id_, ": the image is one of ", entry.partition));
   }
   MutexLock lock(&mu_);
+  // A map may have made it the owner while the image was on its way.
+  if (!closed_) return absl::FailedPreconditionError(absl::StrCat("partition ", id_, ": it is served here"));
   return LoadLocked(section, schema_.header, entry, rounds_applied);
 }
 

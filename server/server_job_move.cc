@@ -1,0 +1,281 @@
+// The sending side of copies: partitions that move, and partitions that get a backup.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/server_job.h"
+
+namespace shoal {
+namespace {
+
+// Changes are sent again and again while the partition is served, until they are this few or it has been tried this
+// often: then the rest is sent while it is frozen.
+constexpr uint64_t kFewBytes = 256 << 10;
+constexpr int kMostRounds = 6;
+
+}  // namespace
+
+struct ServerJob::Copying {
+  std::shared_ptr<Partition> partition;
+  TrackerId tracker = 0;
+  uint64_t link = 0;
+  uint64_t version = 0;  // that the copy has
+  std::unique_ptr<BulkCopy> copy;
+  // The target is the partition's backup, which is kept in step as it is; null: no.
+  std::shared_ptr<ReplicaStream> stream;
+};
+
+absl::StatusOr<ReplicaSender> ServerJob::SenderTo(const ServerAddress& target) {
+  if (!options_.connect) return absl::FailedPreconditionError("this server cannot reach other servers");
+  if (target.process() == self_) return absl::InvalidArgumentError("target: this server itself");
+  ReplicaSender sender{job_, run_, self_, target.process(), nullptr, nullptr};
+  sender.map_version = [weak = weak_from_this()]() -> uint64_t {
+    const std::shared_ptr<const ServerJob> job = weak.lock();
+    return job == nullptr ? 0 : job->Map()->version;
+  };
+  {
+    MutexLock lock(&mu_);
+    const auto it = clients_.find(target.process());
+    if (it != clients_.end()) sender.client = it->second;
+  }
+  if (sender.client == nullptr) {
+    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ReplicaClient> client, options_.connect(target));
+    sender.client = std::move(client);
+    MutexLock lock(&mu_);
+    clients_[target.process()] = sender.client;
+  }
+  return sender;
+}
+
+absl::Status ServerJob::KeepGoing(uint64_t task) const {
+  MutexLock lock(&mu_);
+  if (dropped_) return absl::CancelledError(absl::StrCat("job ", job_, " was dropped"));
+  if (newest_run_ > run_) return absl::CancelledError(absl::StrCat("run ", run_, " has ended"));
+  if (tasks_ != nullptr && tasks_->count(task) == 0) return absl::AbortedError("the task is no longer listed");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ServerJob::Copying>> ServerJob::BeginCopies(uint64_t task,
+                                                                       const std::vector<uint32_t>& partitions,
+                                                                       const ServerAddress& target, bool promotable) {
+  SHOAL_ASSIGN_OR_RETURN(const ReplicaSender sender, SenderTo(target));
+  const std::shared_ptr<const OwnerMap> map = Map();
+  BulkCopy::Options options;
+  options.patience = options_.copy_patience;
+  options.keep_going = [this, task] { return KeepGoing(task); };
+  options.config = [this] { return config_; };
+  std::vector<Copying> copies;
+  absl::Status status;
+  for (uint32_t p : partitions) {
+    if (p >= schema_->partitions) {
+      status = absl::InvalidArgumentError(absl::StrCat("partitions: ", p, ", must be below ", schema_->partitions));
+    } else if (map->at[p].role != PartitionRole::kServing) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat("partition ", p, ": not served here under map version ", map->version));
+    }
+    if (!status.ok()) break;
+    copies.emplace_back();
+    Copying& copying = copies.back();
+    copying.partition = map->at[p].partition;
+    if (map->at[p].stream != nullptr && map->at[p].stream->target() == target.process()) {
+      copying.stream = map->at[p].stream;
+      continue;
+    }
+    copying.link = next_link_++;
+    copying.copy = std::make_unique<BulkCopy>(sender, p, copying.link, options);
+    uint64_t rounds = 0;
+    {
+      MutexLock lock(&mu_);
+      rounds = schema_->sync == SyncMode::kBsp ? rounds_.applied() : 0;
+    }
+    PartitionImage image = copying.partition->TakeFull(rounds, &copying.tracker);
+    copying.version = image.version;
+    status = copying.copy->Send(image.bytes, image.version, /*full=*/true, promotable, nullptr);
+    uint64_t bytes = image.bytes.size();
+    for (int round = 0; status.ok() && round < kMostRounds && bytes > kFewBytes; ++round) {
+      const uint64_t before = copying.copy->sent_bytes();
+      status = SendChanges(&copying, promotable, nullptr);
+      bytes = copying.copy->sent_bytes() - before;
+    }
+    if (!status.ok()) break;
+  }
+  if (status.ok()) return copies;
+  EndCopies(&copies, /*forget=*/true);
+  return status;
+}
+
+absl::Status ServerJob::SendChanges(Copying* copying, bool promotable, const HeldRounds* held) {
+  if (copying->stream != nullptr) return AwaitStep(copying->stream, copying->partition.get());
+  const uint64_t rounds = held == nullptr ? 0 : held->rounds_applied();
+  const PartitionImage image = copying->partition->TakeDelta(copying->tracker, rounds);
+  SHOAL_RETURN_IF_ERROR(copying->copy->Send(image.bytes, image.version, /*full=*/false, promotable, held));
+  copying->version = image.version;
+  return absl::OkStatus();
+}
+
+void ServerJob::EndCopies(std::vector<Copying>* copies, bool forget) {
+  for (Copying& copying : *copies) {
+    if (copying.copy == nullptr) continue;
+    copying.partition->Untrack(copying.tracker);
+    if (forget) copying.copy->Forget();
+  }
+}
+
+absl::Status ServerJob::Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held) {
+  ReleasedList released;
+  absl::Status status;
+  {
+    MutexLock lock(&mu_);
+    auto next = std::make_shared<OwnerMap>(*map_);
+    for (const Copying& copying : copies) {
+      OwnerMap::Place& place = next->at[copying.partition->id()];
+      if (place.partition != copying.partition || place.role != PartitionRole::kServing) {
+        status = absl::FailedPreconditionError(absl::StrCat(
+            "partition ", copying.partition->id(), ": no longer served here under map version ", map_->version));
+        break;
+      }
+      place.role = PartitionRole::kFrozen;
+      place.move_task = task;
+    }
+    if (status.ok()) {
+      SetMap(std::move(next), &released);
+      for (const Copying& copying : copies) {
+        if (schema_->sync == SyncMode::kBsp) held->push_back(rounds_.Leave(copying.partition->id()));
+      }
+      Release(&released);
+    }
+  }
+  Answer(&released);
+  return status;
+}
+
+void ServerJob::Thaw(uint64_t task) {
+  ReleasedList released;
+  {
+    MutexLock lock(&mu_);
+    auto next = std::make_shared<OwnerMap>(*map_);
+    for (OwnerMap::Place& place : next->at) {
+      if (place.role != PartitionRole::kFrozen || place.move_task != task) continue;
+      place.role = PartitionRole::kServing;
+      place.move_task = 0;
+    }
+    SetMap(std::move(next), &released);
+    Proceed(&released);
+  }
+  Answer(&released);
+}
+
+absl::Status ServerJob::Move(uint64_t task, const std::vector<uint32_t>& partitions, const ServerAddress& target,
+                             std::string* report) {
+  const Clock& clock = Clock::Steady();
+  const absl::Duration begin = clock.Now();
+  SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, BeginCopies(task, partitions, target, /*promotable=*/false));
+  const absl::Duration frozen = clock.Now();
+  std::vector<HeldRounds> held;
+  absl::Status status = Freeze(task, copies, &held);
+  for (size_t i = 0; status.ok() && i < copies.size(); ++i) {
+    status = SendChanges(&copies[i], /*promotable=*/true, held.empty() ? nullptr : &held[i]);
+  }
+  // A view may have served them again meanwhile: then the copies are behind.
+  if (status.ok()) status = KeepGoing(task);
+  if (!status.ok()) Thaw(task);
+  EndCopies(&copies, /*forget=*/!status.ok());
+  if (!status.ok()) return status;
+  uint64_t bytes = 0;
+  for (const Copying& copying : copies) bytes += copying.copy == nullptr ? 0 : copying.copy->sent_bytes();
+  *report = absl::StrCat(copies.size(), " partitions, ", bytes, " bytes copied in ",
+                         absl::FormatDuration(absl::Trunc(frozen - begin, absl::Microseconds(10))), ", handed over in ",
+                         absl::FormatDuration(absl::Trunc(clock.Now() - frozen, absl::Microseconds(10))));
+  return absl::OkStatus();
+}
+
+absl::Status ServerJob::AwaitStep(const std::shared_ptr<ReplicaStream>& stream, Partition* partition) const {
+  struct Waiting {
+    Mutex mu;
+    CondVar told;
+    bool done ABSL_GUARDED_BY(mu) = false;
+    absl::Status status ABSL_GUARDED_BY(mu) = absl::DeadlineExceededError("the backup has not answered");
+  };
+  auto waiting = std::make_shared<Waiting>();
+  stream->Await({{partition->id(), partition->version()}}, [waiting](absl::Status told) {
+    MutexLock lock(&waiting->mu);
+    waiting->status = std::move(told);
+    waiting->done = true;
+    waiting->told.SignalAll();
+  });
+  const absl::Duration end = Clock::Steady().Now() + options_.copy_patience;
+  MutexLock lock(&waiting->mu);
+  while (!waiting->done && Clock::Steady().Now() < end) {
+    waiting->told.WaitFor(&waiting->mu, end - Clock::Steady().Now());
+  }
+  return waiting->status;
+}
+
+absl::Status ServerJob::Follow(uint64_t task, const Copying& copying, const ReplicaSender& sender) {
+  const uint32_t p = copying.partition->id();
+  std::shared_ptr<ReplicaStream> stream = copying.stream;
+  ReleasedList released;
+  absl::Status status;
+  {
+    MutexLock lock(&mu_);
+    if (stream == nullptr) {
+      std::shared_ptr<ReplicaStream>& known = streams_[sender.target];
+      if (known == nullptr) {
+        const auto next_link = [weak = weak_from_this()]() -> uint64_t {
+          const std::shared_ptr<ServerJob> job = weak.lock();
+          return job == nullptr ? 0 : job->next_link_++;
+        };
+        known = std::make_shared<ReplicaStream>(sender, next_link, options_.clock, options_.backup_patience);
+      }
+      stream = known;
+    }
+    auto next = std::make_shared<OwnerMap>(*map_);
+    OwnerMap::Place& place = next->at[p];
+    if (place.partition != copying.partition || place.role != PartitionRole::kServing || dropped_) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat("partition ", p, ": no longer served here under map version ", map_->version));
+    } else {
+      // Before anybody can wait for it.
+      if (copying.stream == nullptr) {
+        stream->Attach(copying.partition, copying.tracker, copying.link, copying.version);
+      }
+      place.stream = stream;
+      place.backup_task = task;
+      place.backup_listed = place.backup == sender.target;
+      SetMap(std::move(next), &released);
+    }
+  }
+  Answer(&released);
+  SHOAL_RETURN_IF_ERROR(status);
+  // Whoever pushes from here on finds the stream; what was pushed before is waited for here.
+  copying.partition->Mirror(true);
+  return AwaitStep(stream, copying.partition.get());
+}
+
+absl::Status ServerJob::AddBackup(uint64_t task, const std::vector<uint32_t>& partitions, const ServerAddress& target,
+                                  std::string* report) {
+  if (schema_->sync == SyncMode::kBsp) {
+    return absl::FailedPreconditionError("replicas: bsp jobs have none, they recover by rollback");
+  }
+  const absl::Duration begin = Clock::Steady().Now();
+  SHOAL_ASSIGN_OR_RETURN(const ReplicaSender sender, SenderTo(target));
+  uint64_t bytes = 0;
+  for (uint32_t p : partitions) {
+    SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, BeginCopies(task, {p}, target, /*promotable=*/true));
+    Copying& copying = copies[0];
+    absl::Status status;
+    if (copying.copy != nullptr) {
+      status = SendChanges(&copying, /*promotable=*/true, nullptr);
+      bytes += copying.copy->sent_bytes();
+    }
+    if (!status.ok()) EndCopies(&copies, /*forget=*/true);
+    SHOAL_RETURN_IF_ERROR(status);
+    // What is followed by now is left when a map does not name the backup, or the task is no longer listed.
+    SHOAL_RETURN_IF_ERROR(Follow(task, copying, sender));
+  }
+  *report = absl::StrCat(partitions.size(), " partitions, ", bytes, " bytes copied in ",
+                         absl::FormatDuration(absl::Trunc(Clock::Steady().Now() - begin, absl::Microseconds(10))));
+  return absl::OkStatus();
+}
+
+}  // namespace shoal
