@@ -40,7 +40,7 @@ absl::Status AwaitGone(SchedulerClient* scheduler, const std::string& name, std:
     if (now.ok()) {
       unanswered_since = absl::InfiniteDuration();
       *state = *now;
-      if (*state != "ALIVE" && *state != "SUSPECT") return absl::OkStatus();
+      if (*state != "ALIVE" && *state != "SUSPECT" && *state != "DRAINING") return absl::OkStatus();
     } else {
       unanswered_since = std::min(unanswered_since, Clock::Steady().Now());
       if (Clock::Steady().Now() - unanswered_since > kPatience) return now.status();

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
@@ -84,6 +85,18 @@ void AddListen(CLI::App* verb, ListenOptions* options) {
       ->capture_default_str();
   verb->add_flag("--insecure", options->insecure,
                  "Allow an address that other machines can reach (nothing is encrypted or authenticated)");
+}
+
+void AddResume(CLI::App* verb, std::string* from) {
+  verb->add_option("--resume", *from,
+                   "Go on from a checkpoint of this job: its directory, or `latest` (when left out) for the newest in "
+                   "checkpoint.dir")
+      ->type_name("[CKPT]")
+      ->expected(0, 1)
+      ->default_str("latest")
+      ->each([from](const std::string& value) {
+        *from = value == "latest" ? value : std::filesystem::absolute(value).lexically_normal().string();
+      });
 }
 
 void AddJson(CLI::App* verb, bool* json) { verb->add_flag("--json", *json, "Print one JSON object"); }

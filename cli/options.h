@@ -54,6 +54,9 @@ void AddSpot(CLI::App* verb, SpotOptions* options);
 // --listen, --insecure.
 void AddListen(CLI::App* verb, ListenOptions* options);
 
+// --resume [DIR]: *from becomes what SubmitRequest.restore_from takes; an absolute path, or "latest" without DIR.
+void AddResume(CLI::App* verb, std::string* from);
+
 // --json.
 void AddJson(CLI::App* verb, bool* json);
 // --runs; its default is "runs", an empty value means none.

@@ -14,6 +14,7 @@ struct Options {
   JobOptions job;
   SchedulerOption scheduler;
   bool wait = false;
+  std::string resume;
   std::string runs = "runs";
   bool json = false;
 };
@@ -41,7 +42,7 @@ int Run(const Options& options) {
   if (!scheduler.ok()) return Fail(scheduler.status());
   PrintEffectiveBatch(*job);
   if (stop.has_value() && stop->stopped()) return Fail(absl::CancelledError("stopped before the job was submitted"));
-  const absl::StatusOr<uint64_t> id = SubmitJob(scheduler->get(), *job, kCallTimeout);
+  const absl::StatusOr<uint64_t> id = SubmitJob(scheduler->get(), *job, options.resume, kCallTimeout);
   if (!id.ok()) return Fail(id.status());
   if (options.wait) return Wait(options, *job, *id, scheduler->get(), *stop);
   Print(options.json, {{"job", job->name()}, {"id", *id}}, absl::StrCat("job ", *id, ": ", job->name(), "\n"));
@@ -57,6 +58,7 @@ void AddSubmit(CLI::App* root, Action* action) {
   options->job.AddTo(verb);
   options->scheduler.AddTo(verb);
   verb->add_flag("--wait", options->wait, "Wait for the job's end; SIGINT then cancels it");
+  AddResume(verb, &options->resume);
   AddRuns(verb, &options->runs);
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });

@@ -15,6 +15,7 @@ struct Options {
   uint32_t threads = 1;
   std::string output;
   std::string runs = "runs";
+  std::string resume;
   bool json = false;
 };
 
@@ -50,8 +51,9 @@ int Run(const Options& options) {
   if (!cluster.ok()) return Fail(cluster.status());
   PrintEffectiveBatch(*job);
   ProgressLine progress(false);
-  const absl::StatusOr<JobStatus> status =
-      RunJob((*cluster)->scheduler(), *job, Observe(&progress, folder.get(), &stop.stopped()));
+  RunJobOptions run = Observe(&progress, folder.get(), &stop.stopped());
+  run.restore_from = options.resume;
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), *job, run);
   progress.Finish();
   return ReportEnd(status, options.json);
 }
@@ -68,6 +70,7 @@ void AddTrain(CLI::App* root, Action* action) {
       ->capture_default_str();
   verb->add_option("--output", options->output, "Directory for the final model; replaces the job's checkpoint.dir")
       ->type_name("DIR");
+  AddResume(verb, &options->resume);
   AddRuns(verb, &options->runs);
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });

@@ -56,9 +56,11 @@ absl::StatusOr<uint64_t> FindJob(SchedulerClient* scheduler, const std::string& 
                    known.empty() ? "is none" : absl::StrCat("are: ", absl::StrJoin(known, ", "))));
 }
 
-absl::StatusOr<uint64_t> SubmitJob(SchedulerClient* scheduler, const Job& job, absl::Duration timeout) {
+absl::StatusOr<uint64_t> SubmitJob(SchedulerClient* scheduler, const Job& job, const std::string& restore_from,
+                                   absl::Duration timeout) {
   SubmitRequest request;
   *request.mutable_job() = job;
+  request.set_restore_from(restore_from);
   request.set_request_id(absl::StrCat(job.name(), "-", HostName(), "-", getpid(), "-", absl::GetCurrentTimeNanos()));
   const absl::Duration end = Clock::Steady().Now() + timeout;
   for (;;) {

@@ -20,8 +20,9 @@ absl::StatusOr<std::unique_ptr<SchedulerClient>> ConnectScheduler(const std::str
 // A job by its number or, the newest of several, by its name. NOT_FOUND lists what there is.
 absl::StatusOr<uint64_t> FindJob(SchedulerClient* scheduler, const std::string& job, absl::Duration timeout);
 
-// Submits a job once, however often the call must be repeated; its number.
-absl::StatusOr<uint64_t> SubmitJob(SchedulerClient* scheduler, const Job& job, absl::Duration timeout);
+// Submits a job once, however often the call must be repeated; its number. restore_from: as in SubmitRequest.
+absl::StatusOr<uint64_t> SubmitJob(SchedulerClient* scheduler, const Job& job, const std::string& restore_from,
+                                   absl::Duration timeout);
 
 }  // namespace shoal
 

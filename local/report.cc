@@ -175,6 +175,34 @@ void AppendCounters(const WorkerJobReport& counters, std::string* text) {
   for (const std::string& sample : counters.bad_record_samples()) absl::StrAppend(text, "    ", sample, "\n");
 }
 
+Json RecoveriesJson(const JobStatus& status) {
+  Json list = Json::array();
+  for (const Recovery& recovery : status.recoveries()) {
+    list.push_back({{"what", recovery.what()},
+                    {"seconds", recovery.seconds()},
+                    {"partitions", recovery.partitions()},
+                    {"splits_again", recovery.splits_again()}});
+  }
+  return list;
+}
+
+// What is out of the ordinary with where partitions are, and what the job went through.
+void AppendRecoveries(const JobStatus& status, std::string* text) {
+  const std::pair<const char*, uint32_t> places[] = {{"to be restored", status.partitions_restoring()},
+                                                     {"moving", status.partitions_moving()},
+                                                     {"without a backup", status.partitions_without_backup()}};
+  for (const auto& [what, count] : places) {
+    if (count > 0) absl::StrAppend(text, "  partitions  ", count, " ", what, "\n");
+  }
+  if (status.recoveries_in_all() > 0) absl::StrAppend(text, "  recoveries  ", status.recoveries_in_all(), "\n");
+  for (const Recovery& recovery : status.recoveries()) {
+    absl::StrAppend(text, "    ", recovery.what());
+    if (recovery.seconds() > 0) absl::StrAppendFormat(text, "; first good step after %.1f s", recovery.seconds());
+    if (recovery.splits_again() > 0) absl::StrAppend(text, "; splits trained again: ", recovery.splits_again());
+    absl::StrAppend(text, "\n");
+  }
+}
+
 double ShareDone(const JobStatus& status) {
   return status.splits() == 0 ? 0 : static_cast<double>(status.splits_done()) / static_cast<double>(status.splits());
 }
@@ -254,6 +282,11 @@ nlohmann::ordered_json JobJson(const JobStatus& status) {
   json["staleness"] = StalenessJson(status.counters());
   json["checkpoint"] = status.checkpoint().empty() ? Json(nullptr) : Json(status.checkpoint());
   json["counters"] = CountersJson(status.counters());
+  json["recoveries"] = RecoveriesJson(status);
+  json["recoveries_in_all"] = status.recoveries_in_all();
+  json["partitions"] = {{"restoring", status.partitions_restoring()},
+                        {"moving", status.partitions_moving()},
+                        {"without_backup", status.partitions_without_backup()}};
   json["bad_record_samples"] = Json::array();
   for (const std::string& sample : status.counters().bad_record_samples()) json["bad_record_samples"].push_back(sample);
   json["workers"] = WorkersJson(status);
@@ -276,6 +309,7 @@ std::string JobText(const JobStatus& status) {
   AppendHistogramText("staleness", status.counters().clock_staleness(), &text);
   AppendHistogramText("applies", status.counters().apply_staleness(), &text);
   AppendCounters(status.counters(), &text);
+  AppendRecoveries(status, &text);
   AppendShares(status, &text);
   AppendSlots(status, &text);
   if (!status.checkpoint().empty()) absl::StrAppend(&text, "  checkpoint  ", status.checkpoint(), "\n");

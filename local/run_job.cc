@@ -37,6 +37,7 @@ auto Reach(absl::Duration limit, Call call) -> decltype(call()) {
 absl::StatusOr<JobStatus> RunJob(SchedulerClient* scheduler, const Job& job, const RunJobOptions& options) {
   SubmitRequest request;
   *request.mutable_job() = job;
+  request.set_restore_from(options.restore_from);
   // Two submissions of one file are two jobs; a repeat of one submission is not.
   const uint64_t now = static_cast<uint64_t>(absl::ToInt64Nanoseconds(Clock::Steady().Now()));
   const uint64_t pid = static_cast<uint64_t>(getpid());

@@ -19,6 +19,8 @@ struct RunJobOptions {
   std::function<void(const JobStatus&)> on_status;
   // When it becomes true the job is cancelled (a checkpoint is written first, if the job has a directory).
   const std::atomic<bool>* stop = nullptr;
+  // Checkpoint that the job goes on from: as in SubmitRequest.
+  std::string restore_from;
   // How long the scheduler may be unreachable before the call gives up (the job itself goes on).
   absl::Duration unreachable_limit = absl::Seconds(30);
 };

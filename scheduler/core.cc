@@ -135,7 +135,7 @@ void SchedulerCore::ReleaseDrained() {
     for (Process* process : members_.Live(role)) {
       if (!process->draining || process->may_exit) continue;
       const bool needed =
-          std::any_of(active_.begin(), active_.end(), [process](ActiveJob* job) { return job->Uses(process->id); });
+          std::any_of(active_.begin(), active_.end(), [process](ActiveJob* job) { return job->Needs(process->id); });
       if (needed && Now() < process->exits_at()) continue;
       process->may_exit = true;
       changes_.views = true;

@@ -40,6 +40,7 @@ void SchedulerCore::Submit(const SubmitRequest& request, Done<SubmitReply> done)
   stored.set_id(state_->Next(Counter::kJob));
   stored.set_request_id(request.request_id());
   *stored.mutable_job() = request.job();
+  stored.set_resume(request.restore_from());
   if (!request.request_id().empty()) request_ids_[request.request_id()] = stored.id();
   reply.set_job(stored.id());
   std::unique_ptr<ActiveJob>& job = jobs_[reply.job()];

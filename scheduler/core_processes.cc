@@ -16,7 +16,7 @@ void SchedulerCore::Register(const RegisterRequest& request, Done<RegisterReply>
          absl::FailedPreconditionError(absl::StrCat(fenced->Title(), " (process ", fenced->id,
                                                     ") is fenced: a newer incarnation of that name has registered")));
   }
-  for (ActiveJob* job : active_) job->OnArrival();
+  for (ActiveJob* job : active_) job->OnArrival(**process);
   RegisterReply reply;
   reply.set_process((*process)->id);
   reply.set_name((*process)->info.name());

@@ -7,111 +7,224 @@
 
 #include "absl/strings/numbers.h"
 #include "base/random.h"
-#include "scheduler/sim_cluster.h"
+#include "scheduler/sim_test_util.h"
 
 namespace shoal {
 namespace {
 
-// One random event.
-void Step(SimCluster* sim, Random* random, int* workers) {
-  SimProcess* const process = sim->processes[random->Below(sim->processes.size())].get();
-  const uint64_t kind = random->Below(100);
-  if (kind < 60 && process->role == WORKER) {
-    const uint32_t t = static_cast<uint32_t>(random->Below(process->threads.size()));
-    SimThread& thread = process->threads[t];
-    const uint64_t action = random->Below(10);
-    if (action < 3) {
-      sim->TakeReply(&thread);
-    } else if (action < 4 && thread.asked == nullptr) {
-      sim->AskWork(process, t, random->Below(2) == 0 ? 0 : 100);
-    } else if (action < 5 && thread.asked != nullptr) {
-      sim->Repeat(process, t);  // the reply was lost
-    } else if (!thread.held.empty()) {
-      sim->Work(process, t, random->Below(thread.held.size()));
-    } else {
-      sim->StepThread(process, t);
+constexpr size_t kMaxServers = 4;
+
+struct Storm {
+  SimCluster* sim;
+  Random* random;
+  bool durable = false;  // the scheduler may be restarted
+  int workers = 0, servers = 0, kills = 0, drains = 0, restarts = 0;
+};
+
+std::string Numbered(const char* letter, uint64_t number) { return letter + std::to_string(number); }
+
+void WorkerStep(Storm* storm, SimProcess* process) {
+  SimCluster* const sim = storm->sim;
+  const uint32_t t = static_cast<uint32_t>(storm->random->Below(process->threads.size()));
+  SimThread& thread = process->threads[t];
+  const uint64_t action = storm->random->Below(12);
+  if (action < 3) {
+    sim->TakeReply(&thread);
+  } else if (action < 4 && thread.asked == nullptr) {
+    sim->AskWork(process, t, storm->random->Below(2) == 0 ? 0 : 100);
+  } else if (action < 5 && thread.asked != nullptr) {
+    sim->Repeat(process, t);  // the reply was lost
+  } else if (action < 6) {
+    sim->Look(process);
+  } else if (!thread.held.empty()) {
+    sim->Work(process, t, storm->random->Below(thread.held.size()));
+  } else {
+    sim->StepThread(process, t);
+  }
+}
+
+// Views, tasks and results travel one by one.
+void TaskStep(Storm* storm, SimProcess* process) {
+  switch (storm->random->Below(4)) {
+    case 0:
+      storm->sim->Look(process);
+      break;
+    case 1:
+      storm->sim->StartTasks(process);
+      break;
+    case 2:
+      storm->sim->SendResults(process);
+      break;
+    default:
+      storm->sim->DoTasks(process);
+  }
+}
+
+size_t CountServers(const SimCluster& sim) {
+  size_t count = 0;
+  for (const auto& process : sim.processes) count += process->role == SERVER;
+  return count;
+}
+
+// Somebody dies, hangs, leaves, comes or comes back.
+void MemberStep(Storm* storm, SimProcess* process) {
+  SimCluster* const sim = storm->sim;
+  Random* const random = storm->random;
+  const uint64_t kind = random->Below(10);
+  if (kind < 3) {
+    ++storm->kills;
+    sim->Kill(process, random->Below(2) == 0);
+  } else if (kind < 4) {
+    const bool hurry = random->Below(2) == 0;
+    storm->drains += sim->Drain(process->name, hurry ? absl::Milliseconds(500) : absl::ZeroDuration()).ok();
+  } else if (kind < 7 && storm->workers < 60) {
+    // Half of them come back under the name of one that died, or that even lives.
+    const std::string name = Numbered("w", random->Below(2) == 0 ? storm->workers : random->Below(storm->workers));
+    if (SimProcess* const older = sim->Find(name)) sim->Kill(older, random->Below(2) == 0);
+    sim->Add(WORKER, name, 1 + static_cast<uint32_t>(random->Below(3)));
+    ++storm->workers;
+  } else if (kind < 9 && storm->servers < 40 && CountServers(*sim) < kMaxServers) {
+    const std::string name = Numbered("s", random->Below(2) == 0 ? storm->servers : random->Below(storm->servers));
+    if (SimProcess* const older = sim->Find(name)) sim->Kill(older, random->Below(2) == 0);
+    sim->Add(SERVER, name);
+    ++storm->servers;
+  } else if (storm->durable && random->Below(3) == 0) {
+    ++storm->restarts;
+    sim->Restart();
+    for (const auto& other : sim->processes) {
+      for (SimThread& thread : other->threads) thread.asked = nullptr;  // unanswered for ever: asked anew
     }
-  } else if (kind < 75) {
-    sim->DoTasks(process);
-  } else if (kind < 85) {
+  }
+}
+
+void ZombieStep(Storm* storm) {
+  SimCluster* const sim = storm->sim;
+  if (sim->killed.empty()) return;
+  SimProcess* const zombie = sim->killed[storm->random->Below(sim->killed.size())].get();
+  for (uint32_t t = 0; t < zombie->threads.size(); ++t) {
+    if (!zombie->threads[t].held.empty()) sim->Work(zombie, t, 0);
+    sim->AskWork(zombie, t);
+    sim->TakeReply(&zombie->threads[t]);
+  }
+}
+
+// One random event.
+void Step(Storm* storm) {
+  SimCluster* const sim = storm->sim;
+  Random* const random = storm->random;
+  const uint64_t kind = random->Below(200);
+  if (sim->processes.empty()) {
+    sim->Add(WORKER, Numbered("w", storm->workers++), 1);
+    return;
+  }
+  SimProcess* const process = sim->processes[random->Below(sim->processes.size())].get();
+  if (kind < 110) {
+    if (process->role == WORKER) WorkerStep(storm, process);
+  } else if (kind < 160) {
+    TaskStep(storm, process);
+  } else if (kind < 175) {
     sim->Heartbeat(process);
-  } else if (kind < 95) {
+  } else if (kind < 195) {
     for (const auto& other : sim->processes) sim->Heartbeat(other.get());
     sim->clock.Advance(absl::Milliseconds(random->Below(100)));
     sim->scheduler->Tick();
-  } else if (kind < 96 && process->role == WORKER) {
-    sim->Kill(process);  // silent for ever, but its thread may still push
-  } else if (kind < 97 && *workers < 60) {
-    // Half of them come back under the name of one that died, or that even lives.
-    const std::string name = "w" + std::to_string(random->Below(2) == 0 ? *workers : random->Below(*workers));
-    SimProcess* const older = sim->Find(name);
-    if (older != nullptr) sim->Kill(older);
-    sim->Add(WORKER, name, 1 + static_cast<uint32_t>(random->Below(3)));
-    ++*workers;
-  } else if (kind < 98 && !sim->killed.empty()) {
-    SimProcess* const zombie = sim->killed[random->Below(sim->killed.size())].get();
-    for (uint32_t t = 0; t < zombie->threads.size(); ++t) {
-      if (!zombie->threads[t].held.empty()) sim->Work(zombie, t, 0);
-      sim->AskWork(zombie, t);
-      sim->TakeReply(&zombie->threads[t]);
-    }
-  } else if (kind < 99 && random->Below(20) == 0) {
-    sim->parted = true;
+  } else if (kind < 197) {
+    ZombieStep(storm);
+  } else if (random->Below(3) == 0) {
+    MemberStep(storm, process);
   }
 }
 
-uint64_t FirstSeed() {
-  const char* const text = std::getenv("SHOAL_TEST_SEED");
-  uint64_t seed = 1;
-  if (text != nullptr && !absl::SimpleAtoi(text, &seed)) seed = 1;
-  return seed;
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  uint64_t value = otherwise;
+  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
 
-TEST_CASE("Scheduler: under any interleaving each split of each pass is done once in all partitions",
+Job RandomJob(const std::string& sync, Random* random) {
+  Job job = SimJob(sync, 3);
+  if (random->Below(3) > 0) {
+    job.mutable_checkpoint()->set_dir("/ckpt");
+    job.mutable_checkpoint()->set_every(random->Below(2) * 300);
+  }
+  if (sync != "bsp") job.set_replicas(static_cast<uint32_t>(1 + random->Below(2)));
+  return job;
+}
+
+// What a bsp job comes to when nothing happens to it.
+std::map<uint32_t, uint64_t> CalmHistories(uint64_t splits) {
+  SimCluster sim;
+  sim.splits = splits;
+  AddFleet(&sim, 1, 1, 1);
+  const uint64_t id = sim.Submit(SimJob("bsp", 3));
+  REQUIRE(sim.RunJob(id).state() == SUCCEEDED);
+  std::map<uint32_t, uint64_t> histories;
+  for (const auto& [p, partition] : sim.data.at(id).partitions) histories[p] = partition.history;
+  return histories;
+}
+
+TEST_CASE("Scheduler: under any interleaving each split of each pass is applied once to every partition",
           "[scheduler][unit]") {
-  const uint64_t first = FirstSeed();
+  const uint64_t first = FromEnvironment("SHOAL_TEST_SEED", 1), seeds = FromEnvironment("SHOAL_TEST_SEEDS", 48);
   std::cout << "seeds from " << first << "\n";
-  int ended_early = 0, leased_again = 0, audits_missed = 0;
-  for (uint64_t seed = first; seed < first + 24; ++seed) {
+  int early = 0, kills = 0, drains = 0, restarts = 0;
+  std::map<std::string, int> seen;
+  std::map<std::string, uint64_t> answers;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
     Random random({seed});
-    SimCluster sim;
+    const bool durable = seed % 4 == 0;
+    SimCluster sim(durable ? TemporaryFile("storm.db") : "");
     sim.splits = 1 + random.Below(12);
     sim.eval_splits = random.Below(3);
-    for (uint64_t s = 0; s < 1 + seed % 3; ++s) sim.Add(SERVER, "s" + std::to_string(s));
-    int workers = 0;
-    for (; workers < 2; ++workers) sim.Add(WORKER, "w" + std::to_string(workers), 2);
-    const std::string sync = seed % 3 == 0 ? "asp" : seed % 3 == 1 ? "bsp" : "ssp";
-    const uint64_t id = sim.Submit(SimJob(sync, 3));
-    const uint64_t other = sim.Submit(SimJob("asp", 1));
-    const bool may_part = sync != "bsp";
-    for (int step = 0; step < 3000 && sim.Status(id).state() < SUCCEEDED; ++step) {
-      Step(&sim, &random, &workers);
-      sim.parted = sim.parted && may_part;
+    Storm storm{&sim, &random, durable};
+    for (; storm.servers < 1 + static_cast<int>(seed % 3); ++storm.servers) {
+      sim.Add(SERVER, Numbered("s", storm.servers));
     }
-    sim.parted = false;
-    ended_early += sim.Status(id).state() == SUCCEEDED;
+    for (; storm.workers < 2; ++storm.workers) sim.Add(WORKER, Numbered("w", storm.workers), 2);
+    const std::string sync = seed % 3 == 0 ? "asp" : seed % 3 == 1 ? "bsp" : "ssp";
+    const uint64_t id = sim.Submit(RandomJob(sync, &random)), other = sim.Submit(SimJob("asp", 1));
+    for (int step = 0; step < 6000 && sim.Status(id).state() < SUCCEEDED; ++step) Step(&storm);
+    early += sim.Status(id).state() == SUCCEEDED;
     sim.Add(WORKER, "last", 2);  // whatever happened, a calm fleet gets it done
+    sim.Add(SERVER, "last-server");
     for (uint64_t job : {id, other}) {
-      const JobStatus status = sim.RunJob(job);
+      const JobStatus status = sim.RunJob(job, 8000);
       INFO("seed " << seed << ", " << sync << ": " << status.ShortDebugString() << "\n" << sim.LogText(job));
       REQUIRE(status.state() == SUCCEEDED);
-      leased_again += sim.LogText(job).find("given out again") != std::string::npos;
-      audits_missed += sim.LogText(job).find("audit: partitions miss") != std::string::npos;
       const uint64_t splits = sim.splits * (job == id ? 3 : 1);
-      REQUIRE(status.splits_done() == splits);
-      REQUIRE(status.examples() <= splits * SimCluster::kRecords);
-      for (const SimData::Partition& partition : sim.data.at(job).partitions) {
-        REQUIRE(partition.done.prefix() == splits);
-        REQUIRE(partition.done.extra().empty());
+      CHECK(status.splits_done() == splits);
+      CHECK(status.examples() <= splits * SimCluster::kRecords);
+      REQUIRE(AllDone(sim, job, splits));
+      for (const char* what :
+           {"given out again", "they are leased again", "go back to", "to their backups", "have moved"}) {
+        seen[what] += sim.LogText(job).find(what) != std::string::npos;
       }
     }
+    if (sync == "bsp") {
+      std::map<uint32_t, uint64_t> histories;
+      for (const auto& [p, partition] : sim.data.at(id).partitions) histories[p] = partition.history;
+      INFO("seed " << seed << "\n" << sim.LogText(id));
+      REQUIRE(histories == CalmHistories(sim.splits));
+    }
+    kills += storm.kills;
+    drains += storm.drains;
+    restarts += storm.restarts;
+    for (const auto& [answer, count] : sim.answers) answers[answer] += count;
   }
-  // The storm was one: it ended jobs by itself, took leases away and lost finished splits.
-  std::cout << ended_early << " jobs ended in it, " << leased_again << " had leases taken away, " << audits_missed
-            << " had splits lost\n";
-  CHECK(ended_early > 0);
-  CHECK(leased_again > 5);
-  CHECK(audits_missed > 0);
+  std::cout << early << " jobs ended in the storm; kills " << kills << ", drains " << drains << ", scheduler restarts "
+            << restarts << "\n";
+  for (const auto& [what, count] : seen) std::cout << "  \"" << what << "\" in " << count << " logs\n";
+  for (const auto& [answer, count] : answers) std::cout << "  " << answer << " " << count << "\n";
+  // The storm was one.
+  if (seeds < 48) return;
+  CHECK(kills > 50);
+  CHECK(drains > 5);
+  CHECK(restarts > 5);
+  for (const char* what :
+       {"given out again", "they are leased again", "go back to", "to their backups", "have moved"}) {
+    CHECK(seen[what] > 0);
+  }
+  for (const char* answer : {"FENCED", "DUPLICATE", "STALE_MAP"}) CHECK(answers[answer] > 0);
 }
 
 TEST_CASE("Scheduler: calls from several threads at once", "[scheduler][unit]") {

@@ -1,3 +1,4 @@
+// SimCluster: processes, views, tasks.
 #include "scheduler/sim_cluster.h"
 
 #include <algorithm>
@@ -7,13 +8,23 @@
 #include "proto/protocol_version.h"
 
 namespace shoal {
+namespace {
+
+const JobView* FindView(const ClusterView& cluster, uint64_t job) {
+  for (const JobView& view : cluster.jobs()) {
+    if (view.job() == job) return &view;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 Job SimJob(const std::string& sync, uint32_t passes) {
   Job job;
   job.set_name(absl::StrCat("job-", sync));
   job.mutable_data()->mutable_format()->mutable_synthetic()->set_rows(24);
   job.mutable_data()->set_passes(passes);
-  job.mutable_batch()->set_size(2);
+  job.mutable_batch()->set_size(SimCluster::kBatch);
   job.set_partitions(8);
   job.mutable_workers()->set_min(1);
   if (sync == "bsp") job.mutable_sync()->mutable_bsp()->set_lanes(3);
@@ -50,10 +61,19 @@ SimProcess* SimCluster::Add(Role role, const std::string& name, uint32_t threads
   return processes.back().get();
 }
 
-uint64_t SimCluster::Submit(const Job& job) {
+uint64_t SimCluster::Submit(const Job& job, const std::string& restore_from) {
   SubmitRequest request;
   *request.mutable_job() = job;
+  request.set_restore_from(restore_from);
   return (*Ask(scheduler.get(), &Scheduler::Submit, request))->value().job();
+}
+
+absl::Status SimCluster::Drain(const std::string& name, absl::Duration grace) {
+  DrainRequest request;
+  request.set_name(name);
+  request.set_grace_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(grace)));
+  request.set_reason("test");
+  return (*Ask(scheduler.get(), &Scheduler::Drain, request))->status();
 }
 
 void SimCluster::Heartbeat(SimProcess* process) {
@@ -61,6 +81,23 @@ void SimCluster::Heartbeat(SimProcess* process) {
   request.mutable_identity()->set_process(process->id);
   for (const MetricSegment& segment : process->segments) *request.add_segments() = segment;
   process->segments.clear();
+  for (const SimThread& thread : process->threads) {
+    for (const SimHeld& held : thread.held) {
+      LaneReport* const lane = request.add_lanes();
+      lane->set_job(held.reply.grant().job());
+      lane->set_lane(held.reply.grant().lane());
+      lane->set_clock(held.reply.grant().clock() + held.position / kBatch);
+    }
+  }
+  for (const auto& [id, job] : process->jobs) {
+    ServerJobReport* const report = request.add_server_jobs();
+    report->set_job(id);
+    for (const auto& [p, partition] : job.served) {
+      PartitionLoad* const load = report->add_partitions();
+      load->set_partition(p);
+      load->set_bytes(1000);
+    }
+  }
   Ask(scheduler.get(), &Scheduler::Heartbeat, request);
 }
 
@@ -71,82 +108,219 @@ ClusterView SimCluster::View(const SimProcess& process) {
   return answer->value().ok() ? answer->value().value() : ClusterView();
 }
 
-TaskResult SimCluster::DoTask(SimProcess* process, const Task& task) {
+void SimCluster::Look(SimProcess* process) {
+  const ClusterView view = View(*process);
+  if (view.version() == 0) return;
+  process->view = view;
+  for (auto& [id, job] : process->jobs) {
+    const JobView* const newest = FindView(view, id);
+    if (newest != nullptr) TakeView(process, &job, *newest);
+    std::set<uint32_t> still;  // moves that are listed keep what they froze
+    for (const Task& task : view.tasks()) {
+      if (task.kind() == Task::MOVE_PARTITIONS && task.job() == id) {
+        still.insert(task.partitions().begin(), task.partitions().end());
+      }
+    }
+    for (auto it = job.frozen.begin(); it != job.frozen.end();) it = still.count(*it) > 0 ? ++it : job.frozen.erase(it);
+    if (process->role == SERVER && job.job.sync().has_bsp()) ApplyRounds(&job);
+  }
+}
+
+void SimCluster::Plan(TaskResult* result) {
+  for (uint64_t s = 0; s < splits; ++s) result->mutable_plan()->mutable_train()->add_splits()->set_begin(s);
+  for (uint64_t s = 0; s < eval_splits; ++s) result->mutable_plan()->mutable_eval()->add_splits()->set_begin(s);
+}
+
+void SimCluster::Prepare(SimProcess* process, const Task& task) {
+  const JobView* const view = FindView(process->view, task.job());
+  SimServerJob& job = process->jobs[task.job()];
+  if (view == nullptr || view->run() != task.run() || (!job.served.empty() && job.view.run() == task.run())) return;
+  JobRef ref;
+  ref.set_job(task.job());
+  job = SimServerJob();
+  job.job = (*Ask(scheduler.get(), &Scheduler::GetJobConfig, ref))->value().job();
+  job.view = *view;
+  for (uint32_t p = 0; p < job.job.partitions(); ++p) {
+    if (view->servers(view->owner(p)).process() != process->id) continue;
+    job.served[p] = task.restore_from().empty() ? SimPartition() : checkpoints.at(task.restore_from()).at(p);
+  }
+  if (!task.restore_from().empty()) job.rounds_applied = cut_rounds[task.restore_from()];
+}
+
+absl::Status SimCluster::Restore(SimProcess* process, const Task& task) {
+  const JobView* const view = FindView(process->view, task.job());
+  if (view == nullptr || view->run() != task.run()) return absl::FailedPreconditionError("another run");
+  SimServerJob& job = process->jobs[task.job()];
+  if (job.view.run() != task.run()) {
+    JobRef ref;
+    ref.set_job(task.job());
+    job = SimServerJob();
+    job.job = (*Ask(scheduler.get(), &Scheduler::GetJobConfig, ref))->value().job();
+    job.view = *view;
+  }
+  for (uint32_t p : task.partitions()) {
+    if (view->servers(view->owner(p)).process() != process->id) return absl::FailedPreconditionError("not mine");
+    if (job.served.count(p) > 0) continue;
+    job.served[p] = task.restore_from().empty() ? SimPartition() : checkpoints.at(task.restore_from()).at(p);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimCluster::CopyTo(SimProcess* process, const Task& task, TaskResult* result) {
+  SimServerJob& from = process->jobs[task.job()];
+  SimProcess* const target = Reach(task.target().process());
+  if (target == nullptr) return absl::UnavailableError("the target is gone");
+  SimServerJob& to = target->jobs[task.job()];
+  if (to.view.run() != task.run()) {
+    to = SimServerJob();
+    to.job = from.job;
+    to.view = from.view;
+  }
+  for (uint32_t p : task.partitions()) {
+    if (!Serves(*process, from, p)) continue;
+    if (task.kind() == Task::ADD_BACKUP) from.backups[p] = target->id;
+    if (task.kind() == Task::MOVE_PARTITIONS) from.frozen.insert(p);
+    to.standby[p] = from.served[p];
+    to.came_from[p] = process->id;
+    result->add_partitions(p);
+  }
+  if (to.served.empty()) to.rounds_applied = from.rounds_applied;
+  return absl::OkStatus();
+}
+
+void SimCluster::ReportDone(SimProcess* process, const Task& task, TaskResult* result) {
+  SimServerJob& job = process->jobs[task.job()];
+  for (auto& [p, partition] : job.served) {
+    if (!Serves(*process, job, p)) continue;
+    if (parted && partition.done.Contains(1)) {
+      partition.done.Remove(1);
+      partition.watermark.clear();
+      partition.applied[1] = 0;
+      parted = false;
+    }
+    PartitionDone* const out = result->add_done();
+    out->set_partition(p);
+    out->set_prefix(partition.done.prefix());
+    for (uint64_t s : partition.done.extra()) out->add_extra(s);
+    out->set_rounds_applied(job.rounds_applied);
+    for (const auto& [split, watermark] : partition.watermark) {
+      OpenSplitState* const open = out->add_open();
+      open->set_split(split);
+      open->set_watermark(watermark);
+    }
+  }
+}
+
+bool SimCluster::WritePart(SimProcess* process, const Task& task, TaskResult* result) {
+  SimServerJob& job = process->jobs[task.job()];
+  if (task.checkpoint().cut_at_round()) {
+    job.cut = task.checkpoint().cut_round();
+    if (job.rounds_applied < *job.cut && job.view.run() == task.run()) return false;
+    if (job.rounds_applied != *job.cut || job.view.run() != task.run()) {
+      job.cut.reset();
+      result->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+      result->set_message("cut_round: is already applied here");
+      return true;
+    }
+  }
+  const std::string path = absl::StrCat(task.checkpoint().dir(), "/", task.checkpoint().name());
+  PartInfo part;
+  part.set_file(process->name);
+  for (auto& [p, partition] : job.served) {
+    if (!Serves(*process, job, p)) continue;
+    part.add_partitions(p);
+    parts[path][p] = partition;
+  }
+  cut_rounds[path] = job.rounds_applied;
+  job.cut.reset();
+  result->set_part(part.SerializeAsString());
+  ApplyRounds(&job);
+  return true;
+}
+
+absl::optional<TaskResult> SimCluster::DoTask(SimProcess* process, const Task& task) {
   TaskResult result;
   result.mutable_identity()->set_process(process->id);
   result.set_id(task.id());
-  ++process->done[task.kind()];
-  process->tasks.push_back(task);
+  absl::Status status;
   const auto failing = process->failing.find(task.kind());
   if (failing != process->failing.end()) {
-    result.set_code(static_cast<int>(absl::StatusCode::kPermissionDenied));
-    result.set_message(failing->second);
-    return result;
-  }
-  std::vector<uint32_t> owned;
-  const ClusterView cluster = View(*process);
-  for (const JobView& view : cluster.jobs()) {
-    if (view.job() != task.job()) continue;
-    for (int p = 0; p < view.owner_size(); ++p) {
-      if (view.servers(view.owner(p)).process() == process->id) owned.push_back(p);
-    }
-  }
-  const auto found = data.find(task.job());
-  if (task.kind() == Task::PLAN) {
-    for (uint64_t s = 0; s < splits; ++s) result.mutable_plan()->mutable_train()->add_splits()->set_begin(s);
-    for (uint64_t s = 0; s < eval_splits; ++s) result.mutable_plan()->mutable_eval()->add_splits()->set_begin(s);
+    status = absl::PermissionDeniedError(failing->second);
+  } else if (damaged.count(task.restore_from()) > 0) {
+    status = absl::DataLossError("its checksum is wrong");
+  } else if (task.kind() == Task::PLAN) {
+    Plan(&result);
   } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
     result.set_path(newest_checkpoint);
   } else if (task.kind() == Task::PREPARE_JOB) {
-    JobRef ref;
-    ref.set_job(task.job());
-    SimData& job = data[task.job()];
-    job.job = (*Ask(scheduler.get(), &Scheduler::GetJobConfig, ref))->value().job();
-    job.partitions.resize(job.job.partitions());
+    Prepare(process, task);
+  } else if (task.kind() == Task::RESTORE_PARTITIONS) {
+    status = Restore(process, task);
+  } else if (task.kind() == Task::MOVE_PARTITIONS || task.kind() == Task::ADD_BACKUP) {
+    status = CopyTo(process, task, &result);
   } else if (task.kind() == Task::REPORT_DONE) {
-    if (parted) found->second.partitions[owned[0]].done.Remove(1);
-    if (parted) found->second.partitions[owned[0]].watermark.clear();
-    parted = false;
-    for (uint32_t p : owned) {
-      const DoneSet& done = found->second.partitions[p].done;
-      PartitionDone* const out = result.add_done();
-      out->set_partition(p);
-      out->set_prefix(done.prefix());
-      for (uint64_t s : done.extra()) out->add_extra(s);
-      out->set_rounds_applied(found->second.rounds_applied);
-    }
+    ReportDone(process, task, &result);
   } else if (task.kind() == Task::WRITE_PART) {
-    PartInfo part;
-    part.set_file(process->name);
-    for (uint32_t p : owned) part.add_partitions(p);
-    result.set_part(part.SerializeAsString());
+    if (!WritePart(process, task, &result)) return absl::nullopt;
   } else if (task.kind() == Task::COMMIT_CHECKPOINT) {
     newest_checkpoint = absl::StrCat(task.checkpoint().dir(), "/", task.checkpoint().name());
+    checkpoints[newest_checkpoint] = parts[newest_checkpoint];
     result.set_path(newest_checkpoint);
   } else if (task.kind() == Task::DIGEST) {
+    SimServerJob& job = process->jobs[task.job()];
+    data[task.job()].job = job.job;
+    for (const auto& [p, partition] : job.served) data[task.job()].partitions[p] = partition;
     TableDigest* const digest = result.add_digests();
     digest->set_table("t");
     digest->set_sum(~uint64_t{0});
-    digest->set_rows(owned.size());
+    digest->set_rows(job.served.size());
+  } else if (task.kind() == Task::DROP_JOB) {
+    process->jobs.erase(task.job());
   }
+  if (!status.ok()) {
+    result.set_code(static_cast<int>(status.code()));
+    result.set_message(std::string(status.message()));
+  }
+  ++process->done[task.kind()];
+  process->tasks.push_back(task);
   return result;
 }
 
-void SimCluster::DoTasks(SimProcess* process) {
-  const ClusterView view = View(*process);
+void SimCluster::StartTasks(SimProcess* process) {
+  const ClusterView view = process->view;
   for (const Task& task : view.tasks()) {
-    if (process->stuck.count(task.kind()) > 0) continue;
-    const TaskResult result = DoTask(process, task);
+    if (process->stuck.count(task.kind()) > 0 || process->seen.count(task.id()) > 0) continue;
+    absl::optional<TaskResult> result = DoTask(process, task);
+    if (!result.has_value()) continue;
+    process->seen.insert(task.id());
+    process->results.push_back(*std::move(result));
+  }
+}
+
+void SimCluster::SendResults(SimProcess* process) {
+  for (const TaskResult& result : std::exchange(process->results, {})) {
     Ask(scheduler.get(), &Scheduler::TaskDone, result);
     Ask(scheduler.get(), &Scheduler::TaskDone, result);  // a repeat changes nothing
   }
 }
 
+void SimCluster::DoTasks(SimProcess* process) {
+  Look(process);
+  StartTasks(process);
+  SendResults(process);
+}
+
 void SimCluster::Turn(absl::Duration time) {
+  std::vector<SimProcess*> leaving;
   for (const auto& process : processes) {
     Heartbeat(process.get());
     DoTasks(process.get());
+    const bool idle = std::all_of(process->threads.begin(), process->threads.end(), [](const SimThread& thread) {
+      return thread.held.empty() && thread.finished.empty();
+    });
+    if (process->view.shutdown() && idle) leaving.push_back(process.get());
   }
+  for (SimProcess* process : leaving) Leave(process);
   clock.Advance(time);
   scheduler->Tick();
 }
@@ -190,127 +364,9 @@ void SimCluster::TakeReply(SimThread* thread) {
   thread->held.push_back(held);
 }
 
-void SimCluster::HandIn(SimThread* thread, size_t index, bool finished) {
-  const SimHeld& held = thread->held[index];
-  CompletedWork work;
-  work.set_job(held.reply.grant().job());
-  work.set_run(held.reply.grant().run());
-  work.set_lease(held.reply.grant().lease());
-  work.set_finished(finished);
-  work.set_records(kRecords);
-  work.set_clock(held.reply.grant().clock() + 2);
-  work.set_next_round(held.round);
-  if (held.reply.grant().eval()) work.mutable_eval()->set_examples(kRecords);
-  thread->finished.push_back(work);
-  thread->held.erase(thread->held.begin() + static_cast<long>(index));
-}
-
-bool SimCluster::Fenced(const Grant& grant) {
-  const ClusterView cluster = View(*processes.front());
-  for (const JobView& view : cluster.jobs()) {
-    if (view.job() != grant.job()) continue;
-    const bool live = std::any_of(view.lanes().begin(), view.lanes().end(),
-                                  [&](const LaneClock& lane) { return lane.lane() == grant.lane(); });
-    return !live && grant.lane() < view.next_lane();
-  }
-  return true;  // no such job any more
-}
-
-bool SimCluster::Work(SimProcess* worker, uint32_t index, size_t held_index) {
-  SimThread& thread = worker->threads[index];
-  SimHeld& held = thread.held[held_index];
-  const Grant grant = held.reply.grant();  // a copy: handing in ends `held`
-  SimData& job = data[grant.job()];
-  if (grant.eval()) {
-    HandIn(&thread, held_index, true);
-    return true;
-  }
-  const uint64_t number = grant.pass() * splits + grant.split();
-  if (Fenced(grant)) {
-    HandIn(&thread, held_index, false);
-    return true;
-  }
-  if (job.job.sync().has_bsp()) {
-    if (held.reply.kind() == NextWorkReply::GRANT && held.round > job.rounds_applied) return false;
-    WorkRound(&job, &thread, held_index);
-  } else {
-    for (SimData::Partition& partition : job.partitions) {
-      uint64_t& lease = partition.lease[number];
-      if (lease > grant.lease()) {
-        HandIn(&thread, held_index, false);
-        return true;
-      }
-      lease = grant.lease();
-    }
-    // Half of the partitions at a time, one batch: what a worker leaves behind when it dies differs by server.
-    const uint64_t part = held.servers_done.size();
-    for (size_t p = part % 2; p < job.partitions.size(); p += 2) {
-      SimData::Partition& partition = job.partitions[p];
-      if (partition.done.Contains(number)) continue;
-      if ((partition.watermark[number] += kRecords / 2) >= kRecords) partition.done.Add(number);
-    }
-    held.servers_done.insert(part);
-    if (held.servers_done.size() < 4) return true;
-    HandIn(&thread, held_index, true);
-  }
-  if (!thread.finished.empty() && thread.finished.back().finished()) {
-    MetricSegment segment;
-    segment.set_job(grant.job());
-    segment.set_run(1);
-    segment.set_pass(number / splits);
-    segment.set_split(number % splits);
-    segment.set_end(kRecords);
-    segment.mutable_sums()->set_examples(kRecords);
-    worker->segments.push_back(segment);
-  }
-  return true;
-}
-
-void SimCluster::WorkRound(SimData* job, SimThread* thread, size_t index) {
-  SimHeld& held = thread->held[index];
-  const Grant grant = held.reply.grant();
-  if (held.reply.kind() == NextWorkReply::LANE_FINISHED) {
-    job->finished_lanes[grant.logical_lane()] = grant.first_round();
-    ApplyRounds(job);
-    HandIn(thread, index, true);
-    return;
-  }
-  const uint64_t end = grant.first_round() + 2;
-  held.round = std::max(held.round, std::min(end, job->rounds_applied));
-  if (held.round < end) {
-    const bool last = held.round + 1 == end;
-    job->contributions[{held.round, grant.logical_lane()}] =
-        last ? absl::optional<uint64_t>(grant.pass() * splits + grant.split()) : absl::nullopt;
-    ++held.round;
-    ApplyRounds(job);
-  }
-  if (held.round == end) HandIn(thread, index, true);
-}
-
-void SimCluster::ApplyRounds(SimData* job) {
-  for (;; ++job->rounds_applied) {
-    const uint64_t round = job->rounds_applied;
-    std::vector<uint64_t> ended;
-    size_t there = 0;
-    for (uint32_t lane = 0; lane < job->job.sync().bsp().lanes(); ++lane) {
-      const auto contribution = job->contributions.find({round, lane});
-      if (contribution != job->contributions.end()) {
-        ++there;
-        if (contribution->second.has_value()) ended.push_back(*contribution->second);
-        continue;
-      }
-      const auto finished = job->finished_lanes.find(lane);
-      if (finished == job->finished_lanes.end() || finished->second > round) return;
-    }
-    if (there == 0) return;
-    for (SimData::Partition& partition : job->partitions) {
-      for (uint64_t split : ended) partition.done.Add(split);
-    }
-  }
-}
-
 void SimCluster::StepThread(SimProcess* worker, uint32_t index) {
   SimThread& thread = worker->threads[index];
+  Look(worker);
   TakeReply(&thread);
   if (thread.asked != nullptr) return;
   bool moved = false;
@@ -322,11 +378,16 @@ void SimCluster::StepThread(SimProcess* worker, uint32_t index) {
   if (!thread.finished.empty() || thread.held.empty() || !moved) AskWork(worker, index, thread.held.empty() ? 100 : 0);
 }
 
+void SimCluster::StepAll() {
+  for (size_t i = 0; i < processes.size(); ++i) {
+    SimProcess* const process = processes[i].get();
+    for (uint32_t t = 0; process->role == WORKER && t < process->threads.size(); ++t) StepThread(process, t);
+  }
+}
+
 JobStatus SimCluster::RunJob(uint64_t job, int turns) {
   for (int t = 0; t < turns && Status(job).state() < SUCCEEDED; ++t) {
-    for (const auto& process : processes) {
-      for (uint32_t i = 0; process->role == WORKER && i < process->threads.size(); ++i) StepThread(process.get(), i);
-    }
+    StepAll();
     Turn();
   }
   return Status(job);
@@ -347,15 +408,33 @@ std::string SimCluster::LogText(uint64_t job) {
   return text;
 }
 
-void SimCluster::Kill(SimProcess* process) {
+void SimCluster::Kill(SimProcess* process, bool is_hung) {
+  if (is_hung) hung.insert(process->id);
   const auto it = std::find_if(processes.begin(), processes.end(), [&](const auto& p) { return p.get() == process; });
   killed.push_back(std::move(*it));
   processes.erase(it);
 }
 
+void SimCluster::Leave(SimProcess* process) {
+  LeaveRequest leave;
+  leave.mutable_identity()->set_process(process->id);
+  Ask(scheduler.get(), &Scheduler::Leave, leave);
+  Kill(process);
+}
+
 SimProcess* SimCluster::Find(const std::string& name) {
   for (const auto& process : processes) {
     if (process->name == name) return process.get();
+  }
+  return nullptr;
+}
+
+SimProcess* SimCluster::Reach(uint64_t process) {
+  for (const auto& alive : processes) {
+    if (alive->id == process) return alive.get();
+  }
+  for (const auto& zombie : killed) {
+    if (zombie->id == process && hung.count(process) > 0) return zombie.get();
   }
   return nullptr;
 }

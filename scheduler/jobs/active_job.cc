@@ -15,33 +15,13 @@ constexpr absl::Duration kCancelPatience = absl::Seconds(60);
 // ... and after this long when nobody brings the round at which it is to be cut.
 constexpr absl::Duration kOutOfReachPatience = absl::Seconds(10);
 
-// What the process could not do, as a reason says it.
-std::string Failure(const Task& task) {
-  switch (task.kind()) {
-    case Task::PLAN:
-      return "cannot plan the job";
-    case Task::CHECK_INPUTS:
-      return "cannot read the inputs";
-    case Task::CHECK_CHECKPOINT_DIR:
-      return absl::StrCat("cannot write checkpoint.dir ", task.job_config().checkpoint().dir());
-    case Task::PREPARE_JOB:
-      return "cannot make the tables";
-    case Task::REPORT_DONE:
-      return "cannot report what is done";
-    case Task::WRITE_PART:
-      return absl::StrCat("cannot write its part of checkpoint ", task.checkpoint().name());
-    case Task::COMMIT_CHECKPOINT:
-      return absl::StrCat("cannot commit checkpoint ", task.checkpoint().name());
-    case Task::DIGEST:
-      return "cannot digest its tables";
-    default:
-      return "failed";
-  }
-}
-
 }  // namespace
 
-ActiveJob::ActiveJob(const JobEnvironment& context, StoredJob stored) : context_(context), stored_(std::move(stored)) {
+ActiveJob::ActiveJob(const JobEnvironment& context, StoredJob stored)
+    : context_(context),
+      stored_(std::move(stored)),
+      tasks_(context.tasks),
+      partitions_(context, &stored_, &tasks_, &log_) {
   if (stored_.run() == 0) {
     stored_.set_run(1);
     stored_.set_state(QUEUED);
@@ -80,8 +60,8 @@ void ActiveJob::Cancel() {
   Log("cancelled by request; a checkpoint is written first");
   if (phase_ == Phase::kEvaluate) {
     BeginSave();
-  } else if (phase_ == Phase::kTrain && !cycle_.has_value()) {
-    BeginCheckpoint();
+  } else {
+    Advance();
   }
 }
 
@@ -93,84 +73,107 @@ void ActiveJob::Fail(const std::string& reason) {
   if (!ended()) End(FAILED, reason);
 }
 
-void ActiveJob::OnArrival() {
-  if (!ended()) Advance();
+void ActiveJob::OnArrival(const Process& process) {
+  if (ended()) return;
+  if (process.is(SERVER)) partitions_.OnArrival();
+  Advance();
 }
 
 void ActiveJob::OnGone(const Process& process, const std::string& how) {
   if (ended()) return;
-  if (process.is(SERVER) && OwnsPartitions(process.id)) {
-    Fail(absl::StrCat(
-        process.Title(), " (process ", process.id, ") ", how,
-        "; its partitions are lost; last checkpoint: ", stored_.checkpoint().empty() ? "none" : stored_.checkpoint()));
+  if (process.is(SERVER)) {
+    LoseServer(process, how);
+    if (!ended()) Advance();
     return;
   }
   uint64_t leases = ledger_ != nullptr ? ledger_->ReturnAllOf(process.id) : 0;
   if (evaluation_ != nullptr) leases += evaluation_->ReturnAllOf(process.id);
   if (live_.LeaveAllOf(process.id)) LiveSetChanged();
   if (leases > 0) {
-    Log(absl::StrCat(process.Title(), " (process ", process.id, ") ", how,
-                     "; leases that are given out again: ", leases));
+    const std::string what = absl::StrCat(process.Title(), " (process ", process.id, ") ", how,
+                                          "; leases that are given out again: ", leases);
+    Log(what);
+    if (phase_ == Phase::kTrain) recoveries_.Begin(what, 0, Now());
     context_.changes->work = true;
   }
   Advance();
 }
 
-absl::Status ActiveJob::CheckDrain(const Process& process, uint32_t grace_ms) const {
-  if (!Uses(process.id) || grace_ms > 0 || !context_.members->Staying(SERVER).empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(process.Title(), " holds partitions of job ", id(), " (",
-                                                    job().name(), "): no other server could take them"));
-}
-
-void ActiveJob::OnDrain(const Process& process, const std::string& reason) {
-  if (!Uses(process.id)) return;
-  Log(absl::StrCat(process.Title(), " is draining", reason.empty() ? "" : ": ", reason));
-  Advance();
-}
-
 void ActiveJob::OnTaskResult(const Task& task, const Process& process, const TaskResult& result) {
-  const auto it = pending_.find(task.id());
-  if (it == pending_.end()) return;
-  const Group group = it->second.group;
-  pending_.erase(it);
+  const absl::optional<Group> group = tasks_.Take(task.id());
+  if (!group.has_value()) return;
   // What a server reports with its last answers is newer than its last heartbeat, which may never come.
   if (result.has_report()) OnServerReport(process, result.report());
   // A server that made the tables before an answer was lost has them now.
   const bool again =
       task.kind() == Task::PREPARE_JOB && result.code() == static_cast<int32_t>(absl::StatusCode::kAlreadyExists);
   if (result.code() == 0 && !result.message().empty()) Log(absl::StrCat(process.Title(), ": ", result.message()));
-  if (result.code() != 0 && !again) {
-    OnTaskFailed(task, group, process, result);
-  } else if (task.kind() == Task::PLAN) {
-    TakePlan(process, result);
-  } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
-    TakeCheckpointDir(result);
-  } else if (task.kind() == Task::REPORT_DONE) {
-    TakeDone(group, result);
-  } else if (task.kind() == Task::WRITE_PART) {
-    TakePart(process, result);
-  } else if (task.kind() == Task::DIGEST) {
-    TakeDigests(result);
-  } else if (task.kind() == Task::COMMIT_CHECKPOINT) {
-    TakeCommit(result);
+  // Moves and copies that fail are tried again, at another time and place.
+  if (result.code() != 0 && !again && *group != Group::kMove && *group != Group::kBackup) {
+    OnTaskFailed(task, *group, process, result);
+  } else {
+    TakeResult(*group, task, process, result);
   }
   if (!ended()) Advance();
 }
 
+void ActiveJob::TakeResult(Group group, const Task& task, const Process& process, const TaskResult& result) {
+  switch (group) {
+    case Group::kRestore:
+      partitions_.OnRestored(task, process);
+      break;
+    case Group::kCatchUp:
+      TakeCaughtUp(result);
+      break;
+    case Group::kHold:
+      partitions_.OnRounds(result);
+      break;
+    case Group::kMove:
+      partitions_.OnMoved(task, process, result);
+      break;
+    case Group::kBackup:
+      partitions_.OnBackup(task, process, result);
+      break;
+    default:
+      if (task.kind() == Task::PLAN) TakePlan(process, result);
+      if (task.kind() == Task::CHECK_CHECKPOINT_DIR) TakeCheckpointDir(result);
+      if (task.kind() == Task::REPORT_DONE) TakeDone(group, result);
+      if (task.kind() == Task::WRITE_PART) TakePart(process, result);
+      if (task.kind() == Task::DIGEST) TakeDigests(result);
+      if (task.kind() == Task::COMMIT_CHECKPOINT) TakeCommit(result);
+  }
+}
+
 void ActiveJob::OnTaskFailed(const Task& task, Group group, const Process& process, const TaskResult& result) {
-  const std::string why =
-      absl::StrCat(process.Title(), " (process ", process.id, ") ", Failure(task), ": ",
-                   absl::StatusCodeToString(static_cast<absl::StatusCode>(result.code())), ": ", result.message());
+  const absl::StatusCode code = static_cast<absl::StatusCode>(result.code());
+  const std::string why = absl::StrCat(process.Title(), " (process ", process.id, ") ", DescribeFailure(task), ": ",
+                                       absl::StatusCodeToString(code), ": ", result.message());
   if (group == Group::kCheckpoint || group == Group::kCut) {
     PeriodicFailed(why);
-  } else {
-    Fail(why);
+    return;
   }
+  if (group == Group::kAudit) {
+    RetryAudit(why);
+    return;
+  }
+  if (group == Group::kHold || group == Group::kCatchUp) return;  // asked again
+  // It has not heard of the job yet, or the cluster has gone on to another run or map meanwhile.
+  const bool transient = code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kCancelled ||
+                         code == absl::StatusCode::kDeadlineExceeded;
+  if (task.kind() == Task::PREPARE_JOB || group == Group::kRestore) {
+    if (transient || (group == Group::kRestore && code == absl::StatusCode::kFailedPrecondition)) {
+      Log(absl::StrCat(why, "; it is tried again"));
+      if (task.kind() == Task::PREPARE_JOB) tasks_.Add(group, process.id, task);
+      return;
+    }
+    if (!task.restore_from().empty() && DropNewestCheckpoint(why)) return;
+  }
+  Fail(why);
 }
 
 void ActiveJob::OnTaskLost(const Task& task) {
   // Who else is to do it, Advance decides when the group is over.
-  pending_.erase(task.id());
+  tasks_.Take(task.id());
 }
 
 void ActiveJob::Advance() {
@@ -180,11 +183,16 @@ void ActiveJob::Advance() {
     case Phase::kMembers:
     case Phase::kPlan:
     case Phase::kCheck:
-    case Phase::kPrepare:
       AdvanceStart();
       break;
+    case Phase::kPrepare:
+      AdvancePrepare();
+      break;
     case Phase::kResume:
-      if (!GroupPending(Group::kAudit)) FinishResume();
+      partitions_.AdvanceRestores();
+      if (!partitions_.whole()) break;
+      if (!auditing_ && Now() >= audit_not_before_) BeginAudit();
+      if (auditing_ && !tasks_.Pending(Group::kAudit)) FinishResume();
       break;
     case Phase::kTrain:
       AdvanceTraining();
@@ -193,10 +201,9 @@ void ActiveJob::Advance() {
       if (evaluation_->AllDone()) BeginSave();
       break;
     case Phase::kSave:
-      if (!GroupPending(Group::kFinal)) FinishSave();
+      if (!tasks_.Pending(Group::kFinal)) FinishSave();
       break;
     case Phase::kCommit:
-      if (!GroupPending(Group::kFinal)) Fail("the server that was to commit the final checkpoint is gone");
       break;
     case Phase::kReports:
       AdvanceReports();
@@ -238,8 +245,9 @@ void ActiveJob::End(JobState state, const std::string& reason) {
   StopTimer();
   reason_ = reason;
   phase_ = Phase::kNone;
-  for (const auto& [task, pending] : pending_) context_.tasks->Remove(task);
-  pending_.clear();
+  tasks_.CancelAll();
+  partitions_.Reset();
+  recoveries_.Close(Now());
   DropEverywhere();
   if (!reason.empty()) Log(reason);
   stored_.set_state(state);
@@ -267,10 +275,6 @@ void ActiveJob::DropEverywhere() {
   }
 }
 
-void ActiveJob::AddTask(Group group, uint64_t process, Task task) {
-  pending_[context_.tasks->Add(process, std::move(task))] = {group, process};
-}
-
 Task ActiveJob::NewTask(Task::Kind kind) const {
   Task task;
   task.set_kind(kind);
@@ -279,30 +283,8 @@ Task ActiveJob::NewTask(Task::Kind kind) const {
   return task;
 }
 
-bool ActiveJob::GroupPending(Group group) const {
-  return std::any_of(pending_.begin(), pending_.end(),
-                     [group](const auto& entry) { return entry.second.group == group; });
-}
-
-void ActiveJob::CancelGroup(Group group) {
-  for (auto it = pending_.begin(); it != pending_.end();) {
-    if (it->second.group != group) {
-      ++it;
-      continue;
-    }
-    context_.tasks->Remove(it->first);
-    it = pending_.erase(it);
-  }
-}
-
-bool ActiveJob::OwnsPartitions(uint64_t process) const {
-  return stored_.map_version() != 0 &&
-         std::any_of(stored_.servers().begin(), stored_.servers().end(),
-                     [process](const ServerAddress& server) { return server.process() == process; });
-}
-
-void ActiveJob::ForEachServer(Group group, const Task& task) {
-  for (const ServerAddress& server : stored_.servers()) AddTask(group, server.process(), task);
+void ActiveJob::ForEachOwner(Group group, const Task& task) {
+  for (uint64_t server : partitions_.map().Owners()) tasks_.Add(group, server, task);
 }
 
 }  // namespace shoal

@@ -3,17 +3,19 @@
 #define SHOAL_SCHEDULER_JOBS_ACTIVE_JOB_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "proto/checkpoint.pb.h"
+#include "scheduler/jobs/checkpoint_cycle.h"
 #include "scheduler/jobs/event_log.h"
 #include "scheduler/jobs/job_environment.h"
 #include "scheduler/jobs/job_metrics.h"
+#include "scheduler/jobs/job_partitions.h"
+#include "scheduler/jobs/job_tasks.h"
+#include "scheduler/jobs/recoveries.h"
 #include "scheduler/ledger/pass_ledger.h"
 #include "scheduler/ledger/round_ledger.h"
 #include "scheduler/pacing/live_set.h"
@@ -33,14 +35,16 @@ class ActiveJob {
   void Tick();
   void Cancel();
   void Fail(const std::string& reason);
-  void OnArrival();                                             // a process has joined
+  void OnArrival(const Process& process);                       // a process has joined
   void OnGone(const Process& process, const std::string& how);  // "died", "left", "was restarted"
+  void OnTaskResult(const Task& task, const Process& process, const TaskResult& result);
+  void OnTaskLost(const Task& task);  // its process is gone
+
+  // --- Drains (active_job_recovery.cc) ---
   // Why a server cannot be drained: nobody could take its partitions, and it is in no hurry. OK for a worker.
   absl::Status CheckDrain(const Process& process, uint32_t grace_ms) const;
   void OnDrain(const Process& process, const std::string& reason);
-  bool Uses(uint64_t process) const { return OwnsPartitions(process); }
-  void OnTaskResult(const Task& task, const Process& process, const TaskResult& result);
-  void OnTaskLost(const Task& task);  // its process is gone
+  bool Needs(uint64_t process) const { return !ended() && partitions_.Needs(process); }
 
   // --- Reports (active_job_reports.cc) ---
   void OnLaneReport(const Process& process, const LaneReport& report);
@@ -51,18 +55,13 @@ class ActiveJob {
 
   // --- Work (active_job_work.cc) ---
   bool HasWorkFor(const Process& process);
-  // Work for the thread, if there is some for it now.
   absl::optional<NextWorkReply> GiveWork(const Process& process, ThreadId thread, uint32_t carried);
   void Complete(const Process& process, ThreadId thread, const CompletedWork& work);
-  // Takes back what the thread says it does not hold.
   void ReturnAllOf(ThreadId thread);
   void LeaveLiveSet(ThreadId thread);
-  // bsp: a thread asks for more while it carries fewer logical lanes than this: all of them. What it gets is bounded by
-  // its share of the moment; one that asked only below a share told earlier would not learn that others have died.
+  // bsp: a thread asks for more while it carries fewer logical lanes than this.
   uint32_t AskBelow() const { return rounds_ == nullptr ? 0 : rounds_->lanes(); }
-
   uint64_t newest_lease() const { return newest_lease_; }  // numbers count up over all jobs; 0: none yet
-
   // --- Views (active_job_status.cc) ---
   uint64_t id() const { return stored_.id(); }
   uint64_t run() const { return stored_.run(); }
@@ -80,20 +79,7 @@ class ActiveJob {
 
  private:
   enum class Phase { kNone, kMembers, kPlan, kCheck, kPrepare, kResume, kTrain, kEvaluate, kSave, kCommit, kReports };
-  // What a task belongs to; a group is over when none of its tasks is left.
-  enum class Group { kStart, kAudit, kCut, kCheckpoint, kFinal };
-  struct PendingTask {
-    Group group;
-    uint64_t process;
-  };
-  struct Cycle {  // a checkpoint in the making
-    CheckpointTask task;
-    uint64_t sequence = 0;
-    uint64_t rounds = 0;
-    std::map<uint64_t, PartInfo> parts;  // by server
-    std::map<std::string, TableDigest> digests;
-  };
-
+  using Group = TaskGroup;
   absl::Duration Now() const { return context_.clock->Now(); }
   void Log(const std::string& event) { log_.Add(event); }
   void Bump();  // a new version, at once
@@ -105,28 +91,38 @@ class ActiveJob {
   void DropEverywhere();
 
   // Tasks.
-  void AddTask(Group group, uint64_t process, Task task);
   Task NewTask(Task::Kind kind) const;
-  bool GroupPending(Group group) const;
-  void CancelGroup(Group group);
+  void TakeResult(Group group, const Task& task, const Process& process, const TaskResult& result);
   void OnTaskFailed(const Task& task, Group group, const Process& process, const TaskResult& result);
   void Advance();  // does what can be done next
-  bool OwnsPartitions(uint64_t process) const;
-  void ForEachServer(Group group, const Task& task);
+  void ForEachOwner(Group group, const Task& task);
 
   // Start.
   void AdvanceStart();
   void WaitForMembers();
   void TakePlan(const Process& process, const TaskResult& result);
   void BeginChecks();
-  void BeginPrepare();
-  void BeginTraining();
   void MakeLedger();
   std::string WaitingFor() const;  // why nothing happens; empty: something does
+
+  // Runs, losses and drains.
+  void AdvancePrepare();
+  void BeginRun();  // a new one: every lease and task of the one before is void
+  bool ResolveResume();
+  void FinishPrepare();
+  void LoseServer(const Process& process, const std::string& how);
+  void BackToTraining();
+  void TakeCaughtUp(const TaskResult& result);
+  // The newest checkpoint cannot be read: the one before takes its place. False: there is none.
+  bool DropNewestCheckpoint(const std::string& why);
+  void AdvanceMoves();
+  void AdvanceLeaving();
 
   // Audit and end.
   void AdvanceTraining();
   void BeginAudit();
+  void CancelAudit();
+  void RetryAudit(const std::string& why);  // a little later; in vain for too long, the job fails with it
   void TakeDone(Group group, const TaskResult& result);
   bool CheckReported();
   void FinishAudit();
@@ -138,7 +134,7 @@ class ActiveJob {
 
   // Checkpoints.
   void BeginCheckpoint();
-  // Numbers go on after those that the directory holds of earlier jobs: the newest is the one with the highest.
+  void CancelCheckpoint();
   void TakeCheckpointDir(const TaskResult& result);
   void StartCycle(bool final);
   // cut_margin: rounds from the newest one known to the cut; none: at any instant.
@@ -152,7 +148,6 @@ class ActiveJob {
   void TakeCommit(const TaskResult& result);
   void AdvanceCheckpoint();
   void PeriodicFailed(const std::string& why);
-  // The checkpoint of a cancelled job is there, or cannot be had.
   void EndCancelled(const std::string& how);
 
   NextWorkReply MakeGrant(const LeasedWork& work, bool eval, ThreadId thread);
@@ -165,10 +160,12 @@ class ActiveJob {
   EventLog log_;
   uint64_t version_ = 0;
   uint64_t live_version_ = 0, next_lane_ = 1, newest_lease_ = 0;
-  std::string reason_, warning_, parent_;  // parent_: newest checkpoint, if this process saw it made
+  std::string reason_, warning_;
   Phase phase_ = Phase::kNone;
-  std::map<uint64_t, PendingTask> pending_;
-  std::vector<uint64_t> candidates_;  // servers that were checked
+  JobTasks tasks_;
+  JobPartitions partitions_;
+  Recoveries recoveries_;
+  bool placed_ = false;  // kPrepare: the run has a map
   std::unique_ptr<Ledger> ledger_;
   RoundLedger* rounds_ = nullptr;  // ledger_, when bsp
   std::unique_ptr<PassLedger> evaluation_;
@@ -177,16 +174,19 @@ class ActiveJob {
   std::set<uint64_t> refused_;    // workers whose fingerprint differs
   std::set<std::string> warned_;  // warnings of servers that are in the log
 
+  bool auditing_ = false;
   std::vector<PartitionDone> reported_;  // of the audit under way
   uint64_t audit_limit_ = 0;
   absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
   uint64_t rounds_applied_ = 0, unsaved_rounds_ = 0;
 
-  absl::optional<Cycle> cycle_;
+  absl::optional<CheckpointCycle> cycle_;
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();
+  std::set<uint64_t> leaving_;                   // draining servers for which a checkpoint was begun
   absl::optional<absl::Duration> cancelled_at_;  // set: the job ends with its next checkpoint
   uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
-  uint32_t cut_attempts_ = 0, failed_checkpoints_ = 0, deltas_ = 0;  // in a row; in a row; since the last full one
+  uint32_t cut_attempts_ = 0;
+  DeltaChain chain_;
   absl::optional<absl::Duration> watched_since_;  // bsp, cancelled: whether rounds progress beyond watched_rounds_
   uint64_t watched_rounds_ = 0;
   absl::Duration watch_again_;

@@ -15,19 +15,40 @@ constexpr absl::Duration kAuditPatience = absl::Seconds(30);
 }  // namespace
 
 void ActiveJob::AdvanceTraining() {
-  AdvanceCheckpoint();
-  if (ended() || GroupPending(Group::kAudit)) return;
-  if (audit_limit_ != 0) {
+  partitions_.AdvanceRestores();
+  if (partitions_.whole()) {
+    AdvanceMoves();
+    // Whoever asks for done sets or parts needs each partition in exactly one place.
+    if (!partitions_.moving()) AdvanceCheckpoint();
+    if (ended()) return;
+    partitions_.AdvanceBackups();
+  }
+  if (tasks_.Pending(Group::kAudit) || !partitions_.whole() || partitions_.moving()) return;
+  if (auditing_) {
     FinishAudit();
     if (ended() || phase_ != Phase::kTrain) return;
   }
-  if (ledger_->AuditDue() && Now() >= audit_not_before_) BeginAudit();
+  if (!auditing_ && ledger_->AuditDue() && Now() >= audit_not_before_) BeginAudit();
 }
 
 void ActiveJob::BeginAudit() {
+  auditing_ = true;
   reported_.clear();
   audit_limit_ = ledger_->AuditLimit();
-  ForEachServer(Group::kAudit, NewTask(Task::REPORT_DONE));
+  ForEachOwner(Group::kAudit, NewTask(Task::REPORT_DONE));
+}
+
+void ActiveJob::CancelAudit() {
+  tasks_.Cancel(Group::kAudit);
+  auditing_ = false;
+  reported_.clear();
+}
+
+void ActiveJob::RetryAudit(const std::string& why) {
+  CancelAudit();
+  audit_not_before_ = Now() + kAuditRetry;
+  audit_unclean_since_ = std::min(audit_unclean_since_, Now());
+  if (Now() - audit_unclean_since_ > kAuditPatience) Fail(why);
 }
 
 void ActiveJob::TakeDone(Group group, const TaskResult& result) {
@@ -37,50 +58,48 @@ void ActiveJob::TakeDone(Group group, const TaskResult& result) {
   }
 }
 
+// False: partitions were reported by none or several; they are asked again, or the job has failed.
 bool ActiveJob::CheckReported() {
   std::vector<uint32_t> seen(job().partitions());
   for (const PartitionDone& done : reported_) {
     if (done.partition() < seen.size()) ++seen[done.partition()];
   }
-  for (uint32_t p = 0; p < seen.size(); ++p) {
-    if (seen[p] == 1) continue;
-    Fail(absl::StrCat("partition ", p, " was reported by ", seen[p], " servers, its owner is server ",
-                      stored_.servers(stored_.owner(p)).name()));
-    return false;
-  }
-  return true;
+  const auto odd = std::find_if(seen.begin(), seen.end(), [](uint32_t count) { return count != 1; });
+  if (odd == seen.end()) return true;
+  // A server that has not got its newest partitions ready yet will have them the next time.
+  const int p = static_cast<int>(odd - seen.begin());
+  RetryAudit(absl::StrCat("partition ", p, " was reported by ", *odd, " servers, its owner is server ",
+                          stored_.servers(static_cast<int>(stored_.owner(p))).name()));
+  return false;
 }
 
 void ActiveJob::FinishAudit() {
   if (!CheckReported()) return;
-  const uint64_t limit = std::exchange(audit_limit_, 0);
+  auditing_ = false;
+  const uint64_t limit = audit_limit_;
   const DoneSet truth = Intersect(reported_, limit);
   reported_.clear();
   const uint64_t missing = ledger_->Reconcile(truth, limit);
   if (missing == 0) {
     audit_unclean_since_ = absl::InfiniteDuration();
     if (ledger_->AllDone() && ledger_->Audited()) BeginFinalizing();
-    return;
-  }
-  if (rounds_ == nullptr) {
+  } else if (rounds_ == nullptr) {
+    audit_unclean_since_ = absl::InfiniteDuration();
     Log(absl::StrCat("audit: partitions miss ", missing, " splits that were handed in; they are leased again"));
     context_.changes->work = true;
-    return;
-  }
-  audit_not_before_ = Now() + kAuditRetry;
-  audit_unclean_since_ = std::min(audit_unclean_since_, Now());
-  if (Now() - audit_unclean_since_ > kAuditPatience) {
-    Fail(absl::StrCat("audit: all logical lanes are finished, but partitions miss ", missing, " splits after ",
-                      rounds_applied_, " rounds"));
+  } else {
+    RetryAudit(absl::StrCat("audit: all logical lanes are finished, but partitions miss ", missing, " splits after ",
+                            rounds_applied_, " rounds"));
   }
 }
 
 void ActiveJob::BeginFinalizing() {
   Log(absl::StrCat("all ", ledger_->splits_in_all(), " splits are done in all partitions"));
   // The final checkpoint takes the place of one under way.
-  CancelGroup(Group::kCheckpoint);
-  CancelGroup(Group::kCut);
-  cycle_.reset();
+  CancelCheckpoint();
+  tasks_.Cancel(Group::kBackup);
+  recoveries_.Close(Now());
+  metrics_->ClearEval();
   next_checkpoint_ = absl::InfiniteDuration();
   StopTimer();
   reports_until_ = Now() + context_.deadline;
@@ -97,7 +116,7 @@ void ActiveJob::BeginFinalizing() {
 void ActiveJob::BeginSave() {
   phase_ = Phase::kSave;
   StartCycle(true);
-  ForEachServer(Group::kFinal, NewTask(Task::DIGEST));
+  ForEachOwner(Group::kFinal, NewTask(Task::DIGEST));
   if (job().has_checkpoint()) WriteParts(absl::nullopt);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "proto/job/job_file.h"
 #include "scheduler/jobs/active_job.h"
+#include "scheduler/jobs/job_check.h"
 
 namespace shoal {
 namespace {
@@ -27,28 +28,36 @@ constexpr absl::Duration kWatchInterval = absl::Milliseconds(100);
 
 void ActiveJob::AdvanceCheckpoint() {
   if (!cycle_.has_value()) {
-    if (Now() >= next_checkpoint_) BeginCheckpoint();
+    // One that a loss put an end to is begun again when it is what a cancelled job waits for.
+    if (Now() >= next_checkpoint_ || cancelled_at_.has_value()) BeginCheckpoint();
     return;
   }
-  if (GroupPending(Group::kCut) || GroupPending(Group::kCheckpoint)) return;
+  if (tasks_.Pending(Group::kCut) || tasks_.Pending(Group::kCheckpoint)) return;
   if (bsp() && !cycle_->task.cut_at_round()) {
     if (!cancelled_at_.has_value()) {
       WriteParts(cut_margin_);
     } else {
       CutCancelled();
     }
-  } else if (cycle_->parts.size() == static_cast<size_t>(stored_.servers_size())) {
+  } else if (cycle_->parts.size() == cycle_->writers) {
     CommitCycle(Group::kCheckpoint);
   } else {
     PeriodicFailed("a server is gone");
   }
 }
 
+void ActiveJob::CancelCheckpoint() {
+  tasks_.Cancel(Group::kCheckpoint);
+  tasks_.Cancel(Group::kCut);
+  cycle_.reset();
+}
+
 void ActiveJob::BeginCheckpoint() {
-  next_checkpoint_ = Now() + absl::Milliseconds(job().checkpoint().every());
+  const uint64_t every_ms = job().checkpoint().every();
+  next_checkpoint_ = every_ms > 0 ? Now() + absl::Milliseconds(every_ms) : absl::InfiniteDuration();
   StartCycle(false);
   if (bsp()) {
-    ForEachServer(Group::kCut, NewTask(Task::REPORT_DONE));
+    ForEachOwner(Group::kCut, NewTask(Task::REPORT_DONE));
   } else {
     WriteParts(absl::nullopt);
   }
@@ -69,7 +78,7 @@ void ActiveJob::CutCancelled() {
     WriteParts(0);
   } else if (Now() >= watch_again_) {
     watch_again_ = Now() + kWatchInterval;
-    ForEachServer(Group::kCut, NewTask(Task::REPORT_DONE));
+    ForEachOwner(Group::kCut, NewTask(Task::REPORT_DONE));
   }
 }
 
@@ -87,16 +96,19 @@ void ActiveJob::StartCycle(bool final) {
   task->set_dir(job().checkpoint().dir());
   task->set_name(absl::StrFormat("%s%08d", kNamePrefix, cycle_->sequence));
   task->set_final(final);
-  if (!final && !parent_.empty() && deltas_ + 1 < job().checkpoint().full_every()) task->set_parent(parent_);
+  const bool same_places = chain_.map_version == stored_.map_version();
+  if (!final && same_places && chain_.deltas + 1 < job().checkpoint().full_every()) task->set_parent(chain_.parent);
   task->set_keep(job().checkpoint().keep() > 0 ? job().checkpoint().keep() : kDefaultKeep);
 }
 
+// Numbers go on after those that the directory holds of earlier jobs: the newest is the one with the highest.
 void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
   absl::string_view name = result.path();
   name = name.substr(name.rfind('/') + 1);
   uint64_t sequence = 0;
   if (!absl::ConsumePrefix(&name, kNamePrefix) || !absl::SimpleAtoi(name, &sequence)) return;
   stored_.set_checkpoint_sequence(std::max<uint64_t>(stored_.checkpoint_sequence(), sequence));
+  if (stored_.resume() == kLatest) stored_.set_restore_from(std::max(stored_.restore_from(), result.path()));
 }
 
 void ActiveJob::WriteParts(absl::optional<uint64_t> cut_margin) {
@@ -109,7 +121,8 @@ void ActiveJob::WriteParts(absl::optional<uint64_t> cut_margin) {
   }
   Task task = NewTask(Task::WRITE_PART);
   *task.mutable_checkpoint() = cycle_->task;
-  ForEachServer(cycle_->task.final() ? Group::kFinal : Group::kCheckpoint, task);
+  cycle_->writers = partitions_.map().Owners().size();
+  ForEachOwner(cycle_->task.final() ? Group::kFinal : Group::kCheckpoint, task);
 }
 
 void ActiveJob::TakePart(const Process& process, const TaskResult& result) {
@@ -144,10 +157,7 @@ std::string ActiveJob::SerializedManifest() const {
   *manifest.mutable_job() = job();
   manifest.set_job_digest(JobDigest(job()));
   *manifest.mutable_plan() = stored_.plan();
-  for (const ServerAddress& server : stored_.servers()) {
-    const auto part = cycle_->parts.find(server.process());
-    if (part != cycle_->parts.end()) *manifest.add_parts() = part->second;
-  }
+  for (const auto& [server, part] : cycle_->parts) *manifest.add_parts() = part;
   if (cycle_->task.final()) {
     for (const auto& [table, digest] : cycle_->digests) *manifest.add_digests() = digest;
   }
@@ -164,19 +174,24 @@ void ActiveJob::CommitCycle(Group group) {
   Task task = NewTask(Task::COMMIT_CHECKPOINT);
   *task.mutable_checkpoint() = cycle_->task;
   task.mutable_checkpoint()->set_manifest(SerializedManifest());
-  AddTask(group, stored_.servers(0).process(), std::move(task));
+  tasks_.Add(group, cycle_->parts.begin()->first, std::move(task));
 }
 
 void ActiveJob::TakeCommit(const TaskResult& result) {
   if (!cycle_.has_value()) return;
   stored_.set_checkpoint(result.path());
+  stored_.add_checkpoints(result.path());
+  while (stored_.checkpoints_size() > static_cast<int>(cycle_->task.keep())) {
+    stored_.mutable_checkpoints()->erase(stored_.mutable_checkpoints()->begin());
+  }
   Persist();
   Log(absl::StrCat("checkpoint ", result.path(), cycle_->task.final() ? " (final)" : ""));
   warning_.clear();
   cut_attempts_ = 0;
-  failed_checkpoints_ = 0;
-  deltas_ = cycle_->task.parent().empty() ? 0 : deltas_ + 1;
-  parent_ = cycle_->task.name();
+  chain_.failed = 0;
+  chain_.deltas = cycle_->task.parent().empty() ? 0 : chain_.deltas + 1;
+  chain_.parent = cycle_->task.name();
+  chain_.map_version = stored_.map_version();
   Bump();
   if (cycle_->task.final()) {
     phase_ = Phase::kReports;  // keeps the cycle: its digests are part of the final status
@@ -188,9 +203,7 @@ void ActiveJob::TakeCommit(const TaskResult& result) {
 
 void ActiveJob::PeriodicFailed(const std::string& why) {
   const bool cut = cycle_.has_value() && cycle_->task.cut_at_round();
-  CancelGroup(Group::kCheckpoint);
-  CancelGroup(Group::kCut);
-  cycle_.reset();
+  CancelCheckpoint();
   if (cut && ++cut_attempts_ < kCutAttempts) {
     cut_margin_ *= kCutGrowth;
     next_checkpoint_ = Now() + context_.heartbeat;
@@ -204,7 +217,7 @@ void ActiveJob::PeriodicFailed(const std::string& why) {
   cut_attempts_ = 0;
   cut_margin_ = 2;
   // Once may be a full disk, on which a delta has the better chance; twice may be the parent itself.
-  if (++failed_checkpoints_ > 1) parent_.clear();
+  if (++chain_.failed > 1) chain_.parent.clear();
   warning_ = absl::StrCat("the last periodic checkpoint failed: ", why);
   Log(warning_);
 }

@@ -6,6 +6,9 @@ namespace shoal {
 
 void ActiveJob::OnLaneReport(const Process& process, const LaneReport& report) {
   live_.Report(report.lane(), process.id, report.clock());
+  const auto lane = live_.lanes().find(report.lane());
+  if (lane == live_.lanes().end() || lane->second.thread.process != process.id) return;
+  recoveries_.OnClock(report.lane(), report.clock(), partitions_.whole(), Now());
 }
 
 void ActiveJob::OnSegment(const Process& process, const MetricSegment& segment) {
@@ -31,6 +34,7 @@ void ActiveJob::OnWorkerReport(const Process& process, const WorkerJobReport& re
 void ActiveJob::OnServerReport(const Process& process, const ServerJobReport& report) {
   if (metrics_ == nullptr) return;
   metrics_->SetServerReport(process.info.name(), report);
+  partitions_.OnLoads(report);
   progress_ = true;
   if (report.warning().empty()) return;
   const std::string warning = absl::StrCat(process.Title(), ": ", report.warning());

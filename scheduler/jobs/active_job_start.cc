@@ -10,7 +10,7 @@
 namespace shoal {
 
 std::string ActiveJob::WaitingFor() const {
-  const size_t servers = context_.members->CountLive(SERVER), workers = context_.members->CountLive(WORKER);
+  const size_t servers = context_.members->Staying(SERVER).size(), workers = context_.members->CountLive(WORKER);
   if (phase_ == Phase::kMembers) {
     const uint64_t wanted = std::max<uint64_t>(1, job().workers().min());
     std::string missing;
@@ -20,6 +20,12 @@ std::string ActiveJob::WaitingFor() const {
     }
     return missing.empty() ? "" : absl::StrCat("waiting for ", missing);
   }
+  if (phase_ == Phase::kPrepare && !placed_) {
+    return absl::StrCat("waiting for a server (none is alive) to go on from ",
+                        stored_.restore_from().empty() ? "the beginning" : stored_.restore_from());
+  }
+  const std::string lost = partitions_.Waiting();
+  if (!lost.empty()) return lost;
   const bool needs_workers = phase_ == Phase::kTrain || phase_ == Phase::kEvaluate;
   if (needs_workers && workers == 0) return "waiting for a worker (none is alive)";
   if (needs_workers && !stored_.fingerprint().empty() && refused_.size() >= workers && live_.lanes().empty()) {
@@ -29,19 +35,20 @@ std::string ActiveJob::WaitingFor() const {
 }
 
 void ActiveJob::AdvanceStart() {
-  if (GroupPending(Group::kStart)) return;
-  switch (phase_) {
-    case Phase::kMembers:
-    case Phase::kPlan:  // the planner is gone: another one
-      WaitForMembers();
-      break;
-    case Phase::kCheck:
-      BeginPrepare();
-      break;
-    default:
-      BeginTraining();
-      break;
+  if (tasks_.Pending(Group::kStart)) return;
+  if (phase_ != Phase::kCheck) {  // kPlan: the planner is gone: another one
+    WaitForMembers();
+    return;
   }
+  if (context_.members->Staying(SERVER).empty()) {
+    phase_ = Phase::kMembers;  // all of them are gone; the plan is made again with the next
+    return;
+  }
+  if (!ResolveResume()) return;
+  next_lane_ = context_.state->Peek(Counter::kLane);
+  live_version_ = context_.state->Next(Counter::kVersion);
+  phase_ = Phase::kPrepare;
+  AdvancePrepare();
 }
 
 void ActiveJob::WaitForMembers() {
@@ -50,7 +57,7 @@ void ActiveJob::WaitForMembers() {
   phase_ = Phase::kPlan;
   Task task = NewTask(Task::PLAN);
   *task.mutable_job_config() = job();
-  AddTask(Group::kStart, context_.members->Live(WORKER).front()->id, std::move(task));
+  tasks_.Add(Group::kStart, context_.members->Live(WORKER).front()->id, std::move(task));
 }
 
 void ActiveJob::TakePlan(const Process& process, const TaskResult& result) {
@@ -69,45 +76,18 @@ void ActiveJob::BeginChecks() {
   phase_ = Phase::kCheck;
   Task task = NewTask(Task::CHECK_INPUTS);
   *task.mutable_job_config() = job();
-  for (const Process* worker : context_.members->Live(WORKER)) AddTask(Group::kStart, worker->id, task);
-  candidates_.clear();
+  for (const Process* worker : context_.members->Live(WORKER)) tasks_.Add(Group::kStart, worker->id, task);
   task.set_kind(Task::CHECK_CHECKPOINT_DIR);
-  for (const Process* server : context_.members->Live(SERVER)) {
-    candidates_.push_back(server->id);
-    if (job().has_checkpoint()) AddTask(Group::kStart, server->id, task);
+  for (const Process* server : context_.members->Staying(SERVER)) {
+    if (job().has_checkpoint()) tasks_.Add(Group::kStart, server->id, task);
   }
-}
-
-void ActiveJob::BeginPrepare() {
-  stored_.clear_servers();
-  for (uint64_t id : candidates_) {
-    const Process* const server = context_.members->Find(id);
-    // More servers than partitions: the rest stays without.
-    if (server == nullptr || !server->alive() || stored_.servers_size() >= static_cast<int>(job().partitions()))
-      continue;
-    ServerAddress* const address = stored_.add_servers();
-    address->set_process(id);
-    address->set_name(server->info.name());
-    address->set_address(server->info.address());
-  }
-  if (stored_.servers().empty()) {
-    phase_ = Phase::kMembers;  // all of them are gone; the plan is made again with the next
-    return;
-  }
-  const std::vector<uint32_t> owner = PlacePartitions(job().partitions(), stored_.servers_size());
-  stored_.mutable_owner()->Assign(owner.begin(), owner.end());
-  stored_.set_map_version(1);
-  next_lane_ = context_.state->Peek(Counter::kLane);
-  live_version_ = context_.state->Next(Counter::kVersion);
-  Persist();
-  context_.changes->views = true;
-  phase_ = Phase::kPrepare;
-  ForEachServer(Group::kStart, NewTask(Task::PREPARE_JOB));
 }
 
 void ActiveJob::MakeLedger() {
   const uint64_t splits = stored_.plan().train().splits_size();
-  metrics_ = std::make_unique<JobMetrics>(splits);
+  // A run that goes back keeps what is counted of the examples: they are the same.
+  if (metrics_ == nullptr) metrics_ = std::make_unique<JobMetrics>(splits);
+  rounds_ = nullptr;
   if (bsp()) {
     auto ledger = std::make_unique<RoundLedger>(splits, job().data().passes(), job().sync().bsp().lanes());
     rounds_ = ledger.get();
@@ -115,13 +95,6 @@ void ActiveJob::MakeLedger() {
   } else {
     ledger_ = std::make_unique<PassLedger>(splits, job().data().passes());
   }
-}
-
-void ActiveJob::BeginTraining() {
-  MakeLedger();
-  phase_ = Phase::kTrain;
-  if (job().checkpoint().every() > 0) next_checkpoint_ = Now() + absl::Milliseconds(job().checkpoint().every());
-  SetState(RUNNING);
 }
 
 void ActiveJob::Resume(const StoredRounds* rounds) {
@@ -140,18 +113,26 @@ void ActiveJob::Resume(const StoredRounds* rounds) {
     Persist();
     return;
   }
+  partitions_.Load();
+  std::vector<Process> gone;
   for (const ServerAddress& address : stored_.servers()) {
     const Process* const server = context_.members->Find(address.process());
-    if (server == nullptr || !server->alive()) {
-      Fail(absl::StrCat("server ", address.name(), " (process ", address.process(),
-                        ") is gone; its partitions are lost; last checkpoint: ",
-                        stored_.checkpoint().empty() ? "none" : stored_.checkpoint()));
-      return;
-    }
+    if (server != nullptr && server->alive()) continue;
+    Process& process = gone.emplace_back();
+    process.id = address.process();
+    process.info.set_name(address.name());
+    process.info.set_role(SERVER);
   }
-  if (state() == STARTING) {
+  if (stored_.preparing()) {
     phase_ = Phase::kPrepare;
-    ForEachServer(Group::kStart, NewTask(Task::PREPARE_JOB));
+    if (!gone.empty()) {
+      BeginRun();
+    } else if (!partitions_.map().empty()) {
+      placed_ = true;
+      Task task = NewTask(Task::PREPARE_JOB);
+      task.set_restore_from(stored_.restore_from());
+      ForEachOwner(Group::kStart, task);
+    }
     return;
   }
   MakeLedger();
@@ -161,19 +142,32 @@ void ActiveJob::Resume(const StoredRounds* rounds) {
   }
   phase_ = Phase::kResume;
   SetState(RUNNING);
-  BeginAudit();
+  for (const Process& server : gone) LoseServer(server, "is gone");
+  Advance();
 }
 
 void ActiveJob::FinishResume() {
   if (!CheckReported()) return;
+  auditing_ = false;
+  const DoneSet truth = Intersect(reported_, ledger_->splits_in_all());
   if (rounds_ == nullptr) {
-    const DoneSet truth = Intersect(reported_, ledger_->splits_in_all());
     static_cast<PassLedger*>(ledger_.get())->Rebuild(truth);
-    Log(absl::StrCat("done in all partitions: ", truth.size(), " of ", ledger_->splits_in_all(), " splits"));
+  } else if (stored_.preparing()) {
+    const absl::Status rebuilt = rounds_->Rebuild(reported_, job().batch().size());
+    if (!rebuilt.ok()) {
+      Fail(absl::StrCat("checkpoint ", stored_.restore_from(), ": ", rebuilt.message()));
+      return;
+    }
+    rounds_applied_ = reported_[0].rounds_applied();
+    context_.state->PutRounds(id(), rounds_->Snapshot());
   }
+  Log(absl::StrCat("done in all partitions: ", truth.size(), " of ", ledger_->splits_in_all(), " splits"));
   reported_.clear();
+  stored_.set_preparing(false);
   phase_ = Phase::kTrain;
   if (job().checkpoint().every() > 0) next_checkpoint_ = Now() + absl::Milliseconds(job().checkpoint().every());
+  if (state() != RUNNING) SetState(RUNNING);
+  Persist();
   context_.changes->work = true;
   Bump();
 }

@@ -35,9 +35,7 @@ JobView ActiveJob::View() const {
   view.set_job(id());
   view.set_run(run());
   view.set_state(state());
-  view.set_map_version(stored_.map_version());
-  *view.mutable_owner() = stored_.owner();
-  *view.mutable_servers() = stored_.servers();
+  partitions_.FillView(&view);
   view.set_live_version(live_version_);
   view.set_next_lane(next_lane_);
   for (const auto& [id, lane] : live_.lanes()) {
@@ -82,6 +80,10 @@ JobStatus ActiveJob::Status(bool sums) const {
     }
     if (ran > absl::ZeroDuration()) status.set_examples_per_second(metrics_->examples() / absl::ToDoubleSeconds(ran));
   }
+  recoveries_.Fill(&status);
+  status.set_partitions_restoring(partitions_.map().CountLost());
+  status.set_partitions_moving(partitions_.CountMoving());
+  if (job().replicas() > 1) status.set_partitions_without_backup(partitions_.map().CountWithoutBackup());
   for (WorkerShare& share : *status.mutable_workers()) {
     share.set_lanes(
         static_cast<uint32_t>(std::count_if(live_.lanes().begin(), live_.lanes().end(), [&](const auto& lane) {

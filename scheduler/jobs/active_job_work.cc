@@ -27,6 +27,8 @@ bool ActiveJob::AcceptFingerprint(const Process& process) {
   return false;
 }
 
+// A thread that asked only below a share told earlier would not learn that others have died: it is told all lanes, and
+// what it gets is bounded by its share of the moment.
 uint32_t ActiveJob::Share() const {
   if (rounds_ == nullptr) return 0;
   const std::string& pinned = stored_.fingerprint();
@@ -53,7 +55,7 @@ absl::optional<NextWorkReply> ActiveJob::GiveWork(const Process& process, Thread
   if (live_.Find(thread) == 0) {
     const uint64_t lane = context_.state->Next(Counter::kLane);
     next_lane_ = lane + 1;
-    live_.Join(lane, thread);
+    recoveries_.OnGrant(lane, live_.Join(lane, thread).clock);
     LiveSetChanged();
   }
   return MakeGrant(*ledger_->Take(context_.state->Next(Counter::kLease), thread), false, thread);
@@ -91,7 +93,9 @@ void ActiveJob::Complete(const Process& process, ThreadId thread, const Complete
     Fail(absl::StrCat(process.Title(), ": ", work.error()));
     return;
   }
-  live_.Report(live_.Find(thread), thread.process, work.clock());
+  const uint64_t lane = live_.Find(thread);
+  live_.Report(lane, thread.process, work.clock());
+  if (lane != 0) recoveries_.OnClock(lane, work.clock(), partitions_.whole(), Now());
   progress_ = true;
   if (!work.finished()) {
     ledger->Return(work.lease(), thread);

@@ -9,6 +9,9 @@
 
 namespace shoal {
 
+// What a job is submitted with to go on from the newest checkpoint of its directory.
+inline constexpr char kLatest[] = "latest";
+
 // Whether the scheduler can run a resolved job at all. Names the field, the value and the bound. The whole job file is
 // checked before it is submitted; this is what keeps the scheduler itself safe.
 absl::Status CheckSubmittedJob(const Job& job);

@@ -22,6 +22,7 @@ class JobMetrics {
   // Counts the segment unless some of it was counted before. INVALID_ARGUMENT for malformed sums.
   absl::Status AddSegment(const MetricSegment& segment);
   absl::Status AddEval(const MetricSumsProto& sums);
+  void ClearEval() { eval_ = MetricSums(); }  // evaluation begins anew
   void AddWorkerReport(const std::string& worker, const WorkerJobReport& report);
   void SetServerReport(const std::string& server, const ServerJobReport& report);
 

@@ -51,9 +51,15 @@ class Ledger {
   virtual uint64_t AuditLimit() const = 0;
   bool AuditDue() const { return AuditLimit() > audited_; }
   bool Audited() const { return audited_ == splits_in_all(); }
+  // Partitions were lost: what was found complete before is looked at again.
+  void AuditAgain() { audited_ = 0; }
   // Compares with what all partitions have done below `limit`, an earlier AuditLimit(). Returns how many splits are
   // missing there; asp, ssp: they are to be leased again.
   virtual uint64_t Reconcile(const DoneSet& truth, uint64_t limit) = 0;
+
+  // Some partitions went back to `truth`: what was handed in and is not done there counts as handed in no more. Returns
+  // how many splits that are. asp, ssp only: they are leased again at once.
+  virtual uint64_t FallBack(const DoneSet& truth) = 0;
 
   virtual uint64_t splits_in_all() const = 0;
   virtual uint64_t splits_done() const = 0;

@@ -41,6 +41,12 @@ absl::optional<LeasedWork> PassLedger::Complete(uint64_t lease, ThreadId holder,
 }
 
 uint64_t PassLedger::Reconcile(const DoneSet& truth, uint64_t limit) {
+  const uint64_t missing = TakeBack(truth, limit);
+  if (missing == 0) audited_ = std::max(audited_, limit);
+  return missing;
+}
+
+uint64_t PassLedger::TakeBack(const DoneSet& truth, uint64_t limit) {
   std::vector<uint64_t> missing;
   for (uint64_t s = truth.prefix(); s < limit; ++s) {
     if (!truth.Contains(s) && done_.Contains(s)) missing.push_back(s);
@@ -50,7 +56,6 @@ uint64_t PassLedger::Reconcile(const DoneSet& truth, uint64_t limit) {
     done_.Remove(*it);
     returned_.insert(*it);
   }
-  if (missing.empty()) audited_ = std::max(audited_, limit);
   return missing.size();
 }
 

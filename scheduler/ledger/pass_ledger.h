@@ -20,6 +20,7 @@ class PassLedger : public Ledger {
   // Whole passes only: an audit in the middle of a pass would tell little.
   uint64_t AuditLimit() const override { return splits_ == 0 ? 0 : done_.prefix() / splits_ * splits_; }
   uint64_t Reconcile(const DoneSet& truth, uint64_t limit) override;
+  uint64_t FallBack(const DoneSet& truth) override { return TakeBack(truth, total_); }
   uint64_t splits_in_all() const override { return total_; }
   uint64_t splits_done() const override { return done_.size(); }
   uint64_t current_pass() const override;
@@ -32,6 +33,8 @@ class PassLedger : public Ledger {
 
  private:
   void SkipDone();
+  // Those below `limit` that were handed in and are not in `truth` are to be leased again; their number.
+  uint64_t TakeBack(const DoneSet& truth, uint64_t limit);
 
   const uint64_t splits_, total_;
   uint64_t frontier_ = 0;        // first split that was never leased

@@ -1,6 +1,9 @@
 #include "scheduler/ledger/round_ledger.h"
 
 #include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
 
 namespace shoal {
 
@@ -43,6 +46,7 @@ absl::optional<LeasedWork> RoundLedger::Complete(uint64_t lease, ThreadId holder
   } else {
     ++lane.done;
     ++splits_done_;
+    lane.last_began = work.first_round;
     lane.rounds = std::max(lane.rounds, next_round);
     free_.insert({lane.rounds, index});
   }
@@ -55,6 +59,73 @@ uint64_t RoundLedger::Reconcile(const DoneSet& truth, uint64_t limit) {
   for (uint64_t s = truth.prefix(); s < limit; ++s) missing += !truth.Contains(s);
   if (missing == 0) audited_ = std::max(audited_, limit);
   return missing;
+}
+
+uint64_t RoundLedger::NumberOf(uint64_t lane, uint64_t i) const {
+  const uint64_t splits_per_pass = lanes_[lane].splits_per_pass;
+  return i / splits_per_pass * (total_ / passes_) + lane + i % splits_per_pass * lanes_.size();
+}
+
+absl::Status RoundLedger::Rebuild(const std::vector<PartitionDone>& partitions, uint64_t batch_size) {
+  if (partitions.empty()) return absl::FailedPreconditionError("no partition was reported");
+  const PartitionDone& first = partitions[0];
+  const uint64_t rounds = first.rounds_applied();
+  std::map<uint64_t, uint64_t> watermarks;
+  for (const OpenSplitState& open : first.open()) watermarks[open.split()] = open.watermark();
+  for (const PartitionDone& other : partitions) {
+    if (other.rounds_applied() != rounds) {
+      return absl::FailedPreconditionError(absl::StrCat("partition ", first.partition(), " stands at round ", rounds,
+                                                        ", partition ", other.partition(), " at round ",
+                                                        other.rounds_applied()));
+    }
+  }
+  const DoneSet truth = Intersect(partitions, total_);
+  StoredRounds stored;
+  for (uint64_t l = 0; l < lanes_.size(); ++l) {
+    StoredRounds::Lane* const lane = stored.add_lanes();
+    const uint64_t splits = lanes_[l].splits_per_pass * passes_;
+    uint64_t done = 0;
+    while (done < splits && truth.Contains(NumberOf(l, done))) ++done;
+    lane->set_splits_done(done);
+    // A lane contributes to every round until it is finished, so the round at which its open split began follows from
+    // how many batches of it are applied. For a finished lane any round that has passed will do.
+    uint64_t batches = 0;
+    if (done < splits) {
+      const auto open = watermarks.find(NumberOf(l, done));
+      if (open != watermarks.end()) batches = (open->second + batch_size - 1) / batch_size;
+    }
+    if (batches > rounds) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "logical lane ", l, ": ", batches, " batches of its open split are applied after ", rounds, " rounds"));
+    }
+    lane->set_rounds(rounds - batches);
+  }
+  Restore(stored);
+  return absl::OkStatus();
+}
+
+void RoundLedger::AfterMove(uint64_t rounds) {
+  const auto again = [&](const Lane& lane) { return lane.announced || lane.rounds > rounds; };
+  // Announcements under way may not have reached everybody; who goes on after a split that is taken back is too early.
+  for (auto it = leases_.begin(); it != leases_.end();) {
+    const auto lease = it++;
+    if (lease->second.work.lane_finished || again(lanes_[lease->second.index])) {
+      Requeue(lease->second);
+      leases_.erase(lease);
+    }
+  }
+  for (uint64_t l = 0; l < lanes_.size(); ++l) {
+    Lane& lane = lanes_[l];
+    if (!again(lane)) continue;
+    free_.erase({lane.rounds, l});
+    if (std::exchange(lane.announced, false)) --announced_;
+    if (lane.rounds > rounds && lane.done > 0) {
+      --lane.done;
+      --splits_done_;
+      lane.rounds = lane.last_began;
+    }
+    free_.insert({lane.rounds, l});
+  }
 }
 
 uint64_t RoundLedger::current_pass() const {
@@ -86,6 +157,7 @@ StoredRounds RoundLedger::Snapshot() const {
     out->set_splits_done(lane.done);
     out->set_rounds(lane.rounds);
     out->set_announced(lane.announced);
+    out->set_last_began(lane.last_began);
   }
   return stored;
 }
@@ -101,6 +173,7 @@ bool RoundLedger::Restore(const StoredRounds& stored) {
     lanes_[l].done = stored.lanes(l).splits_done();
     lanes_[l].rounds = stored.lanes(l).rounds();
     lanes_[l].announced = stored.lanes(l).announced();
+    lanes_[l].last_began = stored.lanes(l).last_began();
     splits_done_ += lanes_[l].done;
     announced_ += lanes_[l].announced;
     if (!lanes_[l].announced) free_.insert({lanes_[l].rounds, l});

@@ -1,11 +1,16 @@
-// Which server owns which partition.
+// Which server is to get which partition. Pure functions.
 #ifndef SHOAL_SCHEDULER_PLACEMENT_PLACEMENT_H_
 #define SHOAL_SCHEDULER_PLACEMENT_PLACEMENT_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
+#include "proto/scheduler.pb.h"
+
 namespace shoal {
+
+class PartitionMap;
 
 // Owner of each partition as an index into the list of servers. Counts differ by at most one, and neighbouring
 // partitions lie on different servers. REQUIRES: servers > 0.
@@ -14,6 +19,27 @@ inline std::vector<uint32_t> PlacePartitions(uint32_t partitions, uint32_t serve
   for (uint32_t p = 0; p < partitions; ++p) owner[p] = p % servers;
   return owner;
 }
+
+// What each partition costs its server: half of it the same for all, since every batch asks each of them, half by
+// bytes. 1 on average.
+std::vector<double> PartitionWeights(uint32_t partitions, const std::map<uint32_t, PartitionLoad>& loads);
+
+// Where a partition is to go.
+struct PartitionMove {
+  uint32_t partition = 0;
+  uint64_t target = 0;  // process
+};
+
+// New owners for the partitions whose owner is not among the staying servers: each goes to the one that carries least.
+// REQUIRES: staying is not empty.
+std::vector<PartitionMove> PlaceHomeless(const PartitionMap& map, const std::vector<double>& weights,
+                                         const std::vector<uint64_t>& staying);
+// Moves that level the load of the staying servers; none while they differ by less than a quarter of a fair share,
+// so that nothing moves to and fro.
+std::vector<PartitionMove> PlanBalance(const PartitionMap& map, const std::vector<double>& weights,
+                                       const std::vector<uint64_t>& staying);
+// Backups for the partitions that have none: never on their owner. Empty when there is only one server.
+std::vector<PartitionMove> PlaceBackups(const PartitionMap& map, const std::vector<uint64_t>& staying);
 
 }  // namespace shoal
 

@@ -1,0 +1,120 @@
+// Periodic checkpoints, and those of cancelled jobs.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "scheduler/sim_test_util.h"
+
+namespace shoal {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("Scheduler: periodic checkpoints; a failed one is a warning", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  SimCluster sim;
+  sim.splits = 200;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob(sync);
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  job.mutable_checkpoint()->set_every(1000);
+  const uint64_t id = sim.Submit(job);
+  const auto train = [&](int turns) {
+    for (int t = 0; t < turns; ++t) {
+      sim.StepAll();
+      sim.Turn(absl::Milliseconds(100));
+    }
+  };
+  train(20);
+  CHECK(sim.Status(id).checkpoint() == "/ckpt/ckpt-00000001");
+  const auto& tasks = sim.Find("s0")->tasks;
+  const auto part =
+      std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.kind() == Task::WRITE_PART; });
+  REQUIRE(part != tasks.end());
+  CHECK(part->checkpoint().cut_at_round() == (sync == "bsp"));
+  CHECK((part->checkpoint().cut_round() >= 2) == (sync == "bsp"));
+  sim.Find("s1")->failing[Task::WRITE_PART] = "disk full";
+  train(60);
+  CHECK(sim.Status(id).state() == RUNNING);
+  CHECK_THAT(sim.Status(id).reason(),
+             Contains("periodic checkpoint failed") && Contains("server s1") && Contains("disk full"));
+  sim.Find("s1")->failing.clear();
+  REQUIRE(sim.RunJob(id, 8000).state() == SUCCEEDED);
+  CHECK(sim.Status(id).checkpoint() > "/ckpt/ckpt-00000002");
+}
+
+TEST_CASE("Scheduler: a cancelled job writes a checkpoint first, if it has a directory", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  const bool disk_full = GENERATE(false, true);
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob(sync);
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  const uint64_t id = sim.Submit(job);
+  GetWork(&sim, sim.Find("w0"));
+  if (disk_full) sim.Find("s1")->failing[Task::WRITE_PART] = "disk full";
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  CHECK(sim.Status(id).state() == RUNNING);
+  for (int t = 0; t < 100 && sim.Status(id).state() == RUNNING; ++t) sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK(sim.Status(id).checkpoint() == (disk_full ? "" : "/ckpt/ckpt-00000001"));
+  CHECK_THAT(sim.Status(id).reason(), Contains("cancelled by request"));
+  if (disk_full) CHECK_THAT(sim.Status(id).reason(), Contains("its checkpoint failed") && Contains("disk full"));
+}
+
+TEST_CASE("Scheduler: cancelling a bsp job whose rounds stand still cuts where they are", "[scheduler][unit]") {
+  const bool live = GENERATE(false, true);
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob("bsp");
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  const uint64_t id = sim.Submit(job);
+  SimProcess* const worker = sim.Find("w0");
+  GetWork(&sim, worker);
+  if (!live) {
+    sim.Kill(worker);
+    for (int t = 0; t < 10; ++t) sim.Turn(absl::Milliseconds(400));
+  }
+  for (const auto& process : sim.processes) {
+    if (process->role == SERVER) process->jobs.at(id).rounds_applied = 5;
+  }
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  const absl::Duration cancelled = sim.clock.Now();
+  for (int t = 0; t < 100 && sim.Status(id).state() == RUNNING; ++t) sim.Turn(absl::Milliseconds(50));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK(sim.Status(id).checkpoint() == "/ckpt/ckpt-00000001");
+  CHECK(sim.clock.Now() - cancelled < (live ? absl::Seconds(3) : absl::Milliseconds(500)));
+  const auto& tasks = sim.Find("s1")->tasks;
+  const auto part =
+      std::find_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.kind() == Task::WRITE_PART; });
+  REQUIRE(part != tasks.end());
+  CHECK(part->checkpoint().cut_at_round());
+  CHECK(part->checkpoint().cut_round() == 5);
+}
+
+TEST_CASE("Scheduler: cancelling does not wait for a cut that nobody brings", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob("bsp");
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  job.mutable_checkpoint()->set_every(1000);
+  const uint64_t id = sim.Submit(job);
+  GetWork(&sim, sim.Find("w0"));
+  sim.Kill(sim.Find("w0"));
+  sim.Find("s0")->stuck.insert(Task::WRITE_PART);
+  for (int t = 0; t < 100; ++t) sim.Turn(absl::Milliseconds(100));
+  JobRef ref;
+  ref.set_job(id);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  for (int t = 0; t < 100; ++t) sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == RUNNING);
+  sim.Turn(absl::Milliseconds(100));
+  CHECK(sim.Status(id).state() == CANCELLED);
+  CHECK_THAT(sim.Status(id).reason(), Contains("was not complete in time"));
+}
+
+}  // namespace
+}  // namespace shoal
