@@ -15,7 +15,7 @@ packages=(
 if [[ "${1:-}" == "--tests" ]]; then
   packages+=(catch2 clang clang-format libclang-rt-14-dev zstd python3 dataset-fashion-mnist gdb)
 elif [[ "${1:-}" == "--bench" ]]; then
-  packages+=(libbenchmark-dev python3)
+  packages+=(libbenchmark-dev python3 python3-torch libopenblas0-pthread python3-sklearn liblinear-tools)
 fi
 
 missing=()

@@ -48,11 +48,56 @@ Json StalenessJson(const WorkerJobReport& counters) {
           {"applies_max", LargestValue(counters.apply_staleness())}};
 }
 
+struct TimePart {
+  const char* name;
+  uint64_t us;
+};
+
+std::vector<TimePart> PartsOf(const StepTime& time) {
+  return {{"data", time.data_us()},       {"pull", time.pull_us()}, {"gate", time.gate_us()},
+          {"compute", time.compute_us()}, {"push", time.push_us()}, {"other", time.other_us()}};
+}
+
+uint64_t WholeOf(const StepTime& time) {
+  uint64_t whole = 0;
+  for (const TimePart& part : PartsOf(time)) whole += part.us;
+  return whole;
+}
+
+double ShareOf(const TimePart& part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part.us) / static_cast<double>(whole);
+}
+
+// Seconds of all lanes together, and what shares of them went where.
+Json TimeJson(const StepTime& time) {
+  const uint64_t whole = WholeOf(time);
+  Json json = {{"lane_seconds", static_cast<double>(whole) * 1e-6}};
+  for (const TimePart& part : PartsOf(time)) json[part.name] = ShareOf(part, whole);
+  return json;
+}
+
+// "data 3 %, pull 2 %, ..."; empty before anything was trained.
+std::string TimeText(const StepTime& time) {
+  const uint64_t whole = WholeOf(time);
+  if (whole == 0) return "";
+  std::string text;
+  for (const TimePart& part : PartsOf(time)) {
+    absl::StrAppendFormat(&text, "%s%s %.0f %%", text.empty() ? "" : ", ", part.name, 100 * ShareOf(part, whole));
+  }
+  return text;
+}
+
 Json CountersJson(const WorkerJobReport& counters) {
-  return {{"batches", counters.batches()},       {"duplicate", counters.duplicate()},
-          {"fenced", counters.fenced()},         {"stale_map", counters.stale_map()},
-          {"misaligned", counters.misaligned()}, {"out_of_order", counters.out_of_order()},
-          {"retries", counters.retries()},       {"bad_records", counters.bad_records()}};
+  return {{"batches", counters.batches()},
+          {"duplicate", counters.duplicate()},
+          {"fenced", counters.fenced()},
+          {"stale_map", counters.stale_map()},
+          {"misaligned", counters.misaligned()},
+          {"out_of_order", counters.out_of_order()},
+          {"retries", counters.retries()},
+          {"bad_records", counters.bad_records()},
+          {"hot_rows_served", counters.hot_rows_served()},
+          {"hot_rows_pulled", counters.hot_rows_pulled()}};
 }
 
 uint64_t ExamplesOfAll(const JobStatus& status) {
@@ -72,7 +117,8 @@ Json WorkersJson(const JobStatus& status) {
     json.push_back({{"name", worker.worker()},
                     {"examples", worker.examples()},
                     {"share", ShareOf(worker, all)},
-                    {"lanes", worker.lanes()}});
+                    {"lanes", worker.lanes()},
+                    {"time", TimeJson(worker.time())}});
   }
   return json;
 }
@@ -136,6 +182,10 @@ void AppendShares(const JobStatus& status, std::string* text) {
   for (const WorkerShare& worker : status.workers()) {
     absl::StrAppendFormat(text, "  worker      %s: %d examples (%.1f %%)\n", worker.worker(), worker.examples(),
                           100 * ShareOf(worker, all));
+    // Alone it is the job's own line.
+    if (status.workers_size() > 1 && WholeOf(worker.time()) > 0) {
+      absl::StrAppend(text, "              ", TimeText(worker.time()), "\n");
+    }
   }
   for (const ServerShare& server : status.servers()) {
     absl::StrAppendFormat(text, "  server      %s: %d rows, %.1f MiB, %d pushes\n", server.server(),
@@ -279,6 +329,7 @@ nlohmann::ordered_json JobJson(const JobStatus& status) {
     const absl::StatusOr<MetricSums> eval = FromProto(status.eval());
     if (eval.ok()) json["eval"] = MetricsJson(*eval);
   }
+  json["time"] = TimeJson(status.counters().time());
   json["staleness"] = StalenessJson(status.counters());
   json["checkpoint"] = status.checkpoint().empty() ? Json(nullptr) : Json(status.checkpoint());
   json["counters"] = CountersJson(status.counters());
@@ -306,6 +357,8 @@ std::string JobText(const JobStatus& status) {
   if (status.rounds() > 0) absl::StrAppend(&text, "  rounds      ", status.rounds(), "\n");
   AppendMetricsLine("train", status.train(), &text);
   if (status.has_eval()) AppendMetricsLine("eval", status.eval(), &text);
+  const std::string time = TimeText(status.counters().time());
+  if (!time.empty()) absl::StrAppend(&text, "  time        ", time, "\n");
   AppendHistogramText("staleness", status.counters().clock_staleness(), &text);
   AppendHistogramText("applies", status.counters().apply_staleness(), &text);
   AppendCounters(status.counters(), &text);
@@ -377,6 +430,7 @@ nlohmann::ordered_json ProgressJson(const JobStatus& status) {
     const absl::StatusOr<MetricSums> eval = FromProto(status.eval());
     if (eval.ok()) json["eval"] = MetricsJson(*eval);
   }
+  json["time"] = TimeJson(status.counters().time());
   if (!status.checkpoint().empty()) json["checkpoint"] = status.checkpoint();
   return json;
 }
@@ -395,6 +449,8 @@ std::string ProgressText(const JobStatus& status) {
     AppendIfDefined("log loss", values.logloss, &text);
     AppendIfDefined("AUC", values.auc, &text);
   }
+  const std::string time = TimeText(status.counters().time());
+  if (!time.empty()) absl::StrAppend(&text, "  [", time, "]");
   if (!status.reason().empty()) absl::StrAppend(&text, "  (", status.reason(), ")");
   return text;
 }

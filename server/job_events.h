@@ -29,6 +29,7 @@ struct ParkedPull {
   PullReply* reply;
   ParameterServer::Done done;
   absl::Duration deadline;
+  absl::Duration since;
 };
 
 // A pull that left the parking lot, and what is to be said.

@@ -48,6 +48,7 @@ void ServerJob::Release(ReleasedList* released) {
       continue;
     }
     Stamp(it->reply);
+    it->reply->parked_us = static_cast<uint64_t>(absl::ToInt64Microseconds(options_.clock->Now() - it->since));
     out.pull = std::move(*it);
     released->pulls.push_back(std::move(out));
     it = parked_.erase(it);
@@ -90,7 +91,11 @@ void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullRep
       parked = status.ok() && !serve;
     }
     Stamp(reply);
-    if (parked) parked_.push_back({request, reply, std::move(done), options_.clock->Now() + timeout});
+    reply->parked_us = 0;
+    if (parked) {
+      const absl::Duration now = options_.clock->Now();
+      parked_.push_back({request, reply, std::move(done), now + timeout, now});
+    }
   }
   Answer(&released);
   if (parked) return;

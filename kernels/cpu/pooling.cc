@@ -66,4 +66,32 @@ void PoolBagsGradient(const Bags& bags, const float* gradient, size_t dim, size_
   });
 }
 
+void FactorizeBags(const Bags& bags, const float* table, size_t dim, float* sums, float* squares) {
+  WithDim(dim, [&](auto width) {
+    ForEachOccurrence(bags, table, width, [=](size_t bag, size_t row, float factor) {
+      const float* __restrict from = table + row * width;
+      float* __restrict sum = sums + bag * width;
+      float* __restrict square = squares + bag * width;
+      for (size_t d = 0; d < width; ++d) {
+        const float value = factor * from[d];
+        sum[d] += value;
+        square[d] += value * value;
+      }
+    });
+  });
+}
+
+void FactorizeBagsGradient(const Bags& bags, const float* table, size_t dim, const float* sums, const float* dy,
+                           float* table_gradient) {
+  WithDim(dim, [&](auto width) {
+    ForEachOccurrence(bags, table_gradient, width, [=](size_t bag, size_t row, float factor) {
+      const float* __restrict from = table + row * width;
+      const float* __restrict sum = sums + bag * width;
+      float* __restrict to = table_gradient + row * width;
+      const float slope = dy[bag] * factor;
+      for (size_t d = 0; d < width; ++d) to[d] += slope * (sum[d] - factor * from[d]);
+    });
+  });
+}
+
 }  // namespace shoal::cpu

@@ -21,6 +21,13 @@ void PoolBags(const Bags& bags, const float* table, size_t dim, size_t stride, f
 // table_gradient[index] += weight * gradient[r * stride + d], in the order of occurrences.
 void PoolBagsGradient(const Bags& bags, const float* gradient, size_t dim, size_t stride, float* table_gradient);
 
+// Adds the rows (times their weights) of bag r to sums[r * dim + d], and their squares to squares[r * dim + d].
+void FactorizeBags(const Bags& bags, const float* table, size_t dim, float* sums, float* squares);
+// The gradient of y[r] = 1/2 sum_d (sums_d^2 - squares_d): table_gradient[index] += dy[r] * weight * (sums_d - weight *
+// row_d), in the order of occurrences.
+void FactorizeBagsGradient(const Bags& bags, const float* table, size_t dim, const float* sums, const float* dy,
+                           float* table_gradient);
+
 }  // namespace shoal::cpu
 
 #endif  // SHOAL_KERNELS_CPU_POOLING_H_

@@ -1,5 +1,6 @@
 #include "local/bench/benchmarks.h"
 
+#include "local/bench/data_bench.h"
 #include "local/bench/memory_bench.h"
 #include "local/bench/raw_calls.h"
 #include "local/bench/store_bench.h"
@@ -9,6 +10,7 @@ namespace shoal {
 
 const std::vector<Benchmark>& Benchmarks() {
   static const auto* const all = new std::vector<Benchmark>{
+      {"data", "text parsed into batches", true, RunDataBench},
       {"store", "pull and push of rows in process", true, RunStoreBench},
       {"memory", "bytes a row", true, RunMemoryBench},
       {"wire", "pull and push over gRPC loopback", true, RunWireBench},

@@ -108,6 +108,10 @@ void CheckRecovery(const Job& job, const ReportJobError& report) {
 }
 
 void CheckTraining(const Job& job, const ReportJobError& report) {
+  if (job.hot_rows().bytes() > 0 && job.sync().has_bsp()) {
+    report("hot_rows",
+           "rows are kept between batches in asp and ssp only: a bsp round reads what the round before wrote");
+  }
   CheckName(job.name(), report);
   if (job.model().preset() == Model::COUNTING) {
     CheckCounting(job, report);

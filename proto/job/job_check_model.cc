@@ -43,14 +43,18 @@ void CheckLayer(const Layer& layer, bool first, const std::set<std::string>& ear
     if (layer.inputs(i) == "dense" || earlier.count(layer.inputs(i)) != 0) continue;
     report(absl::StrCat(path, ".inputs.", i), absl::StrCat("no earlier layer is called \"", layer.inputs(i), "\""));
   }
-  if (layer.has_embedding()) {
-    if (layer.inputs_size() > 0) report(path + ".inputs", "an embedding takes no inputs; choose slots instead");
-    const std::string& table = layer.embedding().table();
+  if (layer.has_embedding() || layer.has_factorization()) {
+    const std::string kind = layer.has_embedding() ? "embedding" : "factorization";
+    if (layer.inputs_size() > 0) {
+      report(path + ".inputs",
+             absl::StrCat(layer.has_embedding() ? "an " : "a ", kind, " takes no inputs; choose slots instead"));
+    }
+    const std::string& table = layer.has_embedding() ? layer.embedding().table() : layer.factorization().table();
     if (!table.empty() && !IsName(table)) {
-      report(path + ".embedding.table", "may hold letters, digits, '-', '_' and '.' only");
+      report(absl::StrCat(path, ".", kind, ".table"), "may hold letters, digits, '-', '_' and '.' only");
     }
   } else if (first && layer.inputs_size() == 0) {
-    report(path, "the first layer must be an embedding or name its inputs ([dense])");
+    report(path, "the first layer must be an embedding, a factorization or name its inputs ([dense])");
   }
 }
 

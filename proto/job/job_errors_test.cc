@@ -47,10 +47,13 @@ TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
             {"replicas: 3\n", "j:4:11: replicas: 3 is too large: must be <= 2"},
             {"recovery: rolback\n",
              "j:4:11: recovery: \"rolback\" is not one of default, catch_up, rollback; did you mean rollback?"},
-            {"delivery: x\nprecision: x\nearly_stopping: x\npriority: 1\nmemory_quota: 1MiB\n",
-             "j:4:1: delivery: not yet supported; remove it\nj:5:1: precision: not yet supported; remove it\n"
-             "j:6:1: early_stopping: not yet supported; remove it\nj:7:1: priority: not yet supported; remove it\n"
-             "j:8:1: memory_quota: not yet supported; remove it"},
+            {"delivery: x\nearly_stopping: x\npriority: 1\nmemory_quota: 1MiB\n",
+             "j:4:1: delivery: not yet supported; remove it\nj:5:1: early_stopping: not yet supported; remove it\n"
+             "j:6:1: priority: not yet supported; remove it\nj:7:1: memory_quota: not yet supported; remove it"},
+            {"hot_rows: 1MiB\nsync: {bsp: 4}\n",
+             "j:4:11: hot_rows: rows are kept between batches in asp and ssp only: a bsp round reads what the round "
+             "before wrote"},
+            {"precision: f16\n", "j:4:12: precision: \"f16\" is not one of f32, bf16; did you mean bf16?"},
             {"workers: {max: 3}\n", "j:4:11: workers.max: not yet supported; remove it"},
             {"evaluate: {every: 1s}\n", "j:4:12: evaluate.every: not yet supported; remove it"},
             {"sync:\n  bsp: 4\n  ssp: 4\n",
@@ -245,34 +248,35 @@ TEST_CASE("LoadJob errors: data", "[proto][unit]") {
 
 TEST_CASE("LoadJob errors: model", "[proto][unit]") {
   const std::string head = "name: n\ndata: {train: a, format: libsvm}\n";
-  CheckAll({{"model: {}\n", "j:3:8: model: one of preset, layers must be set"},
-            {"model: {preset: none}\n",
-             "j:3:17: model.preset: \"none\" is not one of lr, fm, wide_deep, deepfm, dcn, dlrm, mlp, counting"},
-            {"model: {preset: deepfn}\n",
-             "j:3:17: model.preset: \"deepfn\" is not one of lr, fm, wide_deep, deepfm, dcn, dlrm, mlp, counting; did "
-             "you mean "
-             "deepfm?"},
-            {"model: {preset: lr, layers: [{name: a, embedding: {dim: 1}}]}\n",
-             "j:3:8: model: only one of preset, layers may be set"},
-            {"model: {preset: mlp, hidden: [8, 0]}\n", "j:3:34: model.hidden.1: 0 is not a width from 1 to 1048576"},
-            {"model: {preset: lr, outputs: 3}\n", "j:3:30: model.outputs: binary_cross_entropy has one output, not 3"},
-            {"model: {preset: lr, loss: multi_label_bce}\n", "j:3:27: model.loss: multi_label_bce needs format xmc"},
-            {"model: {preset: lr, loss: softmax_cross_entropy}\n",
-             "j:3:8: model.outputs: softmax_cross_entropy needs outputs > 1: one per class"},
-            {"model: {hidden: [1], layers: [{name: a, linear: {units: 1}}]}\n",
-             "j:3:17: model.hidden: belongs to preset; layers say their own widths\n"
-             "j:3:31: model.layers.0: the first layer must be an embedding or name its inputs ([dense])"},
-            {"model:\n  layers:\n  - {name: a, embedding: {dim: 1}, inputs: [dense]}\n  - {name: a, fm: 1}\n"
-             "  - {name: dense, concat: {}}\n  - {name: a b, sum: {}, inputs: [z]}\n  - {name: c}\n",
-             "j:5:44: model.layers.0.inputs: an embedding takes no inputs; choose slots instead\n"
-             "j:6:12: model.layers.1.name: a second layer called a\n"
-             "j:7:12: model.layers.2.name: \"dense\" stands for the dense features; take another name\n"
-             "j:8:12: model.layers.3.name: may hold letters, digits, '-', '_' and '.' only\n"
-             "j:8:35: model.layers.3.inputs.0: no earlier layer is called \"z\"\n"
-             "j:9:5: model.layers.4: one of embedding, linear, activation, fm, dot_interaction, cross, concat, sum, "
-             "dropout, "
-             "layer_norm must be set"}},
-           head);
+  CheckAll(
+      {{"model: {}\n", "j:3:8: model: one of preset, layers must be set"},
+       {"model: {preset: none}\n",
+        "j:3:17: model.preset: \"none\" is not one of lr, fm, wide_deep, deepfm, dcn, dlrm, mlp, counting"},
+       {"model: {preset: deepfn}\n",
+        "j:3:17: model.preset: \"deepfn\" is not one of lr, fm, wide_deep, deepfm, dcn, dlrm, mlp, counting; did "
+        "you mean "
+        "deepfm?"},
+       {"model: {preset: lr, layers: [{name: a, embedding: {dim: 1}}]}\n",
+        "j:3:8: model: only one of preset, layers may be set"},
+       {"model: {preset: mlp, hidden: [8, 0]}\n", "j:3:34: model.hidden.1: 0 is not a width from 1 to 1048576"},
+       {"model: {preset: lr, outputs: 3}\n", "j:3:30: model.outputs: binary_cross_entropy has one output, not 3"},
+       {"model: {preset: lr, loss: multi_label_bce}\n", "j:3:27: model.loss: multi_label_bce needs format xmc"},
+       {"model: {preset: lr, loss: softmax_cross_entropy}\n",
+        "j:3:8: model.outputs: softmax_cross_entropy needs outputs > 1: one per class"},
+       {"model: {hidden: [1], layers: [{name: a, linear: {units: 1}}]}\n",
+        "j:3:17: model.hidden: belongs to preset; layers say their own widths\n"
+        "j:3:31: model.layers.0: the first layer must be an embedding, a factorization or name its inputs ([dense])"},
+       {"model:\n  layers:\n  - {name: a, embedding: {dim: 1}, inputs: [dense]}\n  - {name: a, fm: 1}\n"
+        "  - {name: dense, concat: {}}\n  - {name: a b, sum: {}, inputs: [z]}\n  - {name: c}\n",
+        "j:5:44: model.layers.0.inputs: an embedding takes no inputs; choose slots instead\n"
+        "j:6:12: model.layers.1.name: a second layer called a\n"
+        "j:7:12: model.layers.2.name: \"dense\" stands for the dense features; take another name\n"
+        "j:8:12: model.layers.3.name: may hold letters, digits, '-', '_' and '.' only\n"
+        "j:8:35: model.layers.3.inputs.0: no earlier layer is called \"z\"\n"
+        "j:9:5: model.layers.4: one of embedding, linear, activation, fm, dot_interaction, cross, concat, sum, "
+        "dropout, "
+        "layer_norm, factorization must be set"}},
+      head);
   CHECK(ErrorOf("name: n\ndata: {train: a, format: idx}\nmodel: {preset: mlp}\n") ==
         "j:3:8: model.outputs: softmax_cross_entropy needs outputs > 1: one per class");
   CHECK(ErrorOf("name: n\ndata: {train: a, format: xmc}\nmodel: {preset: lr, loss: squared_error}\n") ==

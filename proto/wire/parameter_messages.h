@@ -94,6 +94,7 @@ struct PullReply {
   uint64_t map_version = 0;
   uint64_t slowest_clock = 0;   // of the live lanes when the gate opened
   uint64_t pushes_applied = 0;  // counter of the server; comes back with the push
+  uint64_t parked_us = 0;       // how long the request waited for its gate, in microseconds
   // Destinations, set by the caller before the call: by group, by table of the group, |keys| x dim floats ...
   std::vector<std::vector<float*>> rows;
   // ... and the dense blocks of `partitions`: in order of partition, then of block (DenseLayout). May be null if empty.

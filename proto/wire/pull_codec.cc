@@ -229,6 +229,7 @@ ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes) {
     w->Varint(2, reply.map_version);
     w->Varint(3, reply.slowest_clock);
     w->Varint(4, reply.pushes_applied);
+    w->Varint(8, reply.parked_us);
     if (reply.outcome != RequestOutcome::kOk) return;
     w->Array(6, absl::MakeConstSpan(sizes));
     uint64_t floats = 0;
@@ -253,7 +254,7 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
   absl::Span<const uint64_t> sizes;
   uint64_t outcome = 0;
   uint64_t values_bytes = 0;
-  reply->map_version = reply->slowest_clock = reply->pushes_applied = 0;
+  reply->map_version = reply->slowest_clock = reply->pushes_applied = reply->parked_us = 0;
   WireReader reader(message);
   SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
     switch (f.number) {
@@ -271,6 +272,8 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
         return f.Array("PullReply.sizes", destinations.size(), &storage, &sizes);
       case 7:
         return ReadValues(f, destinations, &values_bytes);
+      case 8:
+        return f.U64("PullReply.parked_us", &reply->parked_us);
       default:
         return reader.SkipField(f.type);
     }

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "proto/metrics_convert.h"
+#include "proto/step_time.h"
 
 namespace shoal {
 namespace {
@@ -52,13 +53,18 @@ void JobMetrics::AddWorkerReport(const std::string& worker, const WorkerJobRepor
   c.set_out_of_order(c.out_of_order() + report.out_of_order());
   c.set_retries(c.retries() + report.retries());
   c.set_bad_records(c.bad_records() + report.bad_records());
+  c.set_hot_rows_served(c.hot_rows_served() + report.hot_rows_served());
+  c.set_hot_rows_pulled(c.hot_rows_pulled() + report.hot_rows_pulled());
+  AddStepTime(report.time(), c.mutable_time());
   for (const std::string& sample : report.bad_record_samples()) {
     const auto& have = c.bad_record_samples();
     if (have.size() < kMaxBadRecordSamples && std::find(have.begin(), have.end(), sample) == have.end()) {
       c.add_bad_record_samples(sample);
     }
   }
-  worker_examples_[worker] += report.examples();
+  WorkerShare& share = workers_[worker];
+  share.set_examples(share.examples() + report.examples());
+  AddStepTime(report.time(), share.mutable_time());
 }
 
 void JobMetrics::SetServerReport(const std::string& server, const ServerJobReport& report) {
@@ -93,10 +99,10 @@ void JobMetrics::FillSlots(JobStatus* status) const {
 void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
   status->set_examples(examples_);
   *status->mutable_counters() = counters_;
-  for (const auto& [worker, examples] : worker_examples_) {
+  for (const auto& [worker, so_far] : workers_) {
     WorkerShare* const share = status->add_workers();
+    *share = so_far;
     share->set_worker(worker);
-    share->set_examples(examples);
   }
   for (const auto& [server, report] : servers_) {
     ServerShare* const share = status->add_servers();

@@ -47,7 +47,7 @@ class JobMetrics {
   MetricSums eval_;
   uint64_t examples_ = 0;
   WorkerJobReport counters_;
-  std::map<std::string, uint64_t> worker_examples_;
+  std::map<std::string, WorkerShare> workers_;
   std::map<std::string, ServerJobReport> servers_;
 };
 

@@ -36,6 +36,8 @@ def run_json(*arguments):
 class ExampleTest(unittest.TestCase):
     """One test per example job; a bound holds for the median over the seeds."""
 
+    precision = "f32"
+
     def need(self, path):
         """The path of a data file (relative ones are below DATA); skips the test when it is absent."""
         path = os.path.join(DATA, path)
@@ -50,7 +52,7 @@ class ExampleTest(unittest.TestCase):
         results = []
         for seed in seeds:
             arguments = ["train", os.path.join("examples", job), "--threads", str(THREADS), "--runs", ""]
-            for override in [*overrides, "seed=%d" % seed]:
+            for override in [*overrides, "seed=%d" % seed, "precision=" + self.precision]:
                 arguments += ["--set", override]
             report = run_json(*arguments)
             self.assertEqual(report["state"], "SUCCEEDED")
@@ -65,8 +67,8 @@ class ExampleTest(unittest.TestCase):
                 text.append("%s %.4f" % (metric, figures[metric]))
                 if len(values) > 1:
                     text[-1] += " (%.4f to %.4f)" % (min(values), max(values))
-        print("%s, %d seed%s, %.1f s: %s" % (job, len(seeds), "s" if len(seeds) > 1 else "", time.monotonic() - start,
-                                             ", ".join(text)), flush=True)
+        print("%s, %s, %d seed%s, %.1f s: %s" % (job, self.precision, len(seeds), "s" if len(seeds) > 1 else "",
+                                                 time.monotonic() - start, ", ".join(text)), flush=True)
         return figures
 
     def test_census(self):
@@ -137,6 +139,13 @@ class ExampleTest(unittest.TestCase):
         figures = self.bibtex("hidden")
         self.assertGreaterEqual(figures["precision_at_1"], 0.62)
         self.assertGreaterEqual(figures["precision_at_5"], 0.275)
+
+
+class Bf16Test(ExampleTest):
+    """The same rows, with the same bounds and no tolerance on top, for the models that have matrix products."""
+
+    precision = "bf16"
+    test_a9a = test_agaricus = test_criteo_lr = test_criteo_fm = test_synthetic = test_bibtex_linear = None
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ DRIVERS = [
     Driver(["T7"], ["{bin}/tests/bench/plane_bench", "memory"], True),
     Driver(["T9"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "T9"], False),
     Driver(["scaling"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "scaling"], False),
+    Driver(["T8"], ["{bin}/tests/bench/plane_bench", "data"], True),
+    Driver(["T4"], ["{here}/train_bench.py", "{bin}/cli/shoal", "{bin}/tests/bench/onednn_peak", "T4"], True),
+    Driver(["T5"], ["{here}/train_bench.py", "{bin}/cli/shoal", "{bin}/tests/bench/onednn_peak", "T5"], True),
+    Driver(["T6"], ["{here}/train_bench.py", "{bin}/cli/shoal", "{bin}/tests/bench/onednn_peak", "T6"], False),
     Driver(["T3"], ["{bin}/tests/bench/plane_bench", "store"], True),
 ]
 

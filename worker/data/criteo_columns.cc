@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -33,6 +34,24 @@ int64_t CriteoBucket(int64_t x) {
   return x < kTabulated ? buckets[x] : LogBucket(x);
 }
 
+namespace {
+
+float LogOf(int64_t x) { return x <= 0 ? 0.f : static_cast<float>(std::log1p(static_cast<double>(x))); }
+
+std::array<float, kTabulated> TabulateLogs() {
+  std::array<float, kTabulated> logs{};
+  for (int64_t x = 0; x < kTabulated; ++x) logs[x] = LogOf(x);
+  return logs;
+}
+
+// ln(1 + max(x, 0)).
+float DenseValue(int64_t x) {
+  static const std::array<float, kTabulated> logs = TabulateLogs();
+  return x < kTabulated ? logs[std::max<int64_t>(x, 0)] : LogOf(x);
+}
+
+}  // namespace
+
 CriteoColumns::CriteoColumns(uint32_t integers, uint32_t categories, CriteoFormat::Integers integer_features)
     : integers_(integers),
       categories_(categories),
@@ -65,7 +84,7 @@ FeatureSchema CriteoColumns::Schema() const {
 
 void CriteoColumns::AddInteger(uint32_t column, bool missing, int64_t x, Batch* batch) const {
   if (dense_) {
-    batch->dense.push_back(missing || x <= 0 ? 0.f : static_cast<float>(std::log1p(static_cast<double>(x))));
+    batch->dense.push_back(missing ? 0.f : DenseValue(x));
   }
   if (!buckets_) return;
   std::vector<uint64_t>& keys = batch->slots[column].keys;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "worker/data/test_util.h"
 
 namespace shoal {
@@ -306,6 +308,119 @@ TEST_CASE("DataSet: with a binary loss a label outside [0, 1] is a bad record, n
                                     ": line 2, byte offset 6: field label: value \"7\": "
                                     "expected 0 to 1, since the loss is binary_cross_entropy");
   CHECK(batch.bad[1].offset == 20);
+}
+
+namespace {
+
+bool SameBatch(const Batch& a, const Batch& b) {
+  bool same = a.pass == b.pass && a.split == b.split && a.begin == b.begin && a.end == b.end &&
+              a.end_of_split == b.end_of_split && a.rows == b.rows && a.records == b.records &&
+              a.dense_dim == b.dense_dim && a.dense == b.dense && a.labels == b.labels &&
+              a.label_offsets == b.label_offsets && a.label_ids == b.label_ids && a.slots.size() == b.slots.size() &&
+              a.bad.size() == b.bad.size();
+  for (size_t s = 0; same && s < a.slots.size(); ++s) {
+    same = a.slots[s].offsets == b.slots[s].offsets && a.slots[s].keys == b.slots[s].keys &&
+           a.slots[s].weights == b.slots[s].weights;
+  }
+  for (size_t i = 0; same && i < a.bad.size(); ++i) {
+    same = a.bad[i].file == b.bad[i].file && a.bad[i].offset == b.bad[i].offset && a.bad[i].message == b.bad[i].message;
+  }
+  return same;
+}
+
+// Reads three passes of all splits from both sets, from record `first` of each, in batches of `size`.
+void CompareSets(DataSet* cached, DataSet* plain, int splits, uint64_t first, uint64_t size) {
+  for (uint64_t pass = 0; pass < 3; ++pass) {
+    for (int s = 0; s < splits; ++s) {
+      auto a = cached->OpenSplit(pass, s, first), b = plain->OpenSplit(pass, s, first);
+      REQUIRE(a.status() == b.status());
+      if (!a.ok()) continue;
+      Batch from_cache, from_file;
+      do {
+        REQUIRE((*a)->Next(size, &from_cache).ok());
+        REQUIRE((*b)->Next(size, &from_file).ok());
+        INFO("pass " << pass << ", split " << s << ", record " << from_file.begin);
+        REQUIRE(SameBatch(from_cache, from_file));
+      } while (!from_file.end_of_split);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("DataSet: the cache gives the same batches in every pass, with bad records, weights and sets of labels",
+          "[data][unit]") {
+  std::string csv = "n,t,u\n", libsvm, xmc = "60 50 9\n";
+  Random random({4});
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&csv, i % 17 == 3 ? "bad" : absl::StrCat(i), ",a", random.Below(9), i % 5 == 0 ? ";b" : "", ",",
+                    random.Below(4), "\n");
+    absl::StrAppend(&libsvm, i % 2, " ", random.Below(5), ":1 ", 5 + random.Below(9), i % 50 > 40 ? ":0.5" : ":1",
+                    i % 23 == 0 ? " x" : "", "\n");
+  }
+  for (int i = 0; i < 60; ++i) {
+    absl::StrAppend(&xmc, i % 9, i % 2 == 0 ? ",3" : "", " ", random.Below(50), ":1.5\n");
+  }
+  TempDir dir;
+  Data all[] = {MakeData(R"(format { csv { header: true } } columns { label { column: "n" }
+                         sparse { column: "t" separator: ";" } sparse { column: "u" } dense { column: "u" } })",
+                         dir.Write("a.csv", csv)),
+                MakeData("format { libsvm {} }", dir.Write("a.libsvm", libsvm)),
+                MakeData("format { xmc {} }", dir.Write("a.xmc", xmc))};
+  const uint64_t block = GENERATE(0, 7, 1000);
+  for (Data& data : all) {
+    data.set_split_bytes(1024);
+    data.set_passes(3);
+    data.mutable_shuffle()->set_records(block);
+    auto plan = PlanInputs(data, InputKind::kTrain);
+    REQUIRE(plan.status() == absl::OkStatus());
+    REQUIRE(plan->splits_size() > 0);
+    auto schema = MakeSchema(data, *plan);
+    REQUIRE(schema.ok());
+    auto plain = DataSet::Open(data, *plan, *schema, {});
+    REQUIRE(plain.ok());
+    data.set_cache(Data::MEMORY);
+    // Everything fits; only some splits do; none does.
+    for (uint64_t bytes : {1 << 20, 6000, 1}) {
+      data.set_cache_bytes(bytes);
+      for (uint64_t first : {0, 3, 1000000}) {
+        auto cached = DataSet::Open(data, *plan, *schema, {});
+        REQUIRE(cached.ok());
+        INFO(data.format().ShortDebugString() << ", " << bytes << " bytes, from record " << first);
+        CompareSets(cached->get(), plain->get(), plan->splits_size(), first, 5);
+      }
+    }
+  }
+}
+
+TEST_CASE("DataSet: later passes come from memory: the file may be gone", "[data][unit]") {
+  TempDir dir;
+  const std::string path = dir.Write("a.csv", NumberedRows(500, "\n", false, true));
+  Data data = MakeData(kNumbered, path);
+  data.set_split_bytes(2048);
+  data.set_passes(2);
+  data.set_cache(Data::MEMORY);
+  auto plan = PlanInputs(data, InputKind::kTrain);
+  REQUIRE(plan.ok());
+  auto schema = MakeSchema(data, *plan);
+  auto set = DataSet::Open(data, *plan, *schema, {});
+  REQUIRE(set.ok());
+  std::vector<float> labels[2];
+  for (uint64_t pass = 0; pass < 2; ++pass) {
+    for (int s = 0; s < plan->splits_size(); ++s) {
+      auto reader = (*set)->OpenSplit(pass, s, 0);
+      REQUIRE(reader.ok());
+      Batch batch;
+      REQUIRE((*reader)->Next(100000, &batch).ok());
+      labels[pass].insert(labels[pass].end(), batch.labels.begin(), batch.labels.end());
+    }
+    // Same length, so that it is the content that would be missed.
+    std::ofstream(path) << std::string(plan->files(0).file_bytes(), '#');
+  }
+  CHECK(labels[0] != labels[1]);
+  for (std::vector<float>& all : labels) std::sort(all.begin(), all.end());
+  CHECK(labels[0] == Ascending(500));
+  CHECK(labels[1] == Ascending(500));
 }
 
 }  // namespace shoal

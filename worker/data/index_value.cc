@@ -78,13 +78,42 @@ bool IndexValueParser::CheckDistinct(absl::string_view features, const SlotColum
   return Bad(problem, "index", token.substr(0, token.find(':')), "each index at most once in a row");
 }
 
+bool IndexValueParser::ParsePlain(absl::string_view* rest, SlotColumn* column) {
+  const char* at = rest->data();
+  const char* const end = at + rest->size();
+  while (at < end && *at == ' ') ++at;
+  const char* const index = at;
+  uint64_t value = 0;
+  for (; at < end && *at >= '0' && *at <= '9'; ++at) value = value * 10 + static_cast<uint64_t>(*at - '0');
+  const size_t digits = static_cast<size_t>(at - index);
+  // Leading zeros, limits and anything that is not "digits:" are for ParseOne.
+  if (digits == 0 || digits > kMaxDigits || *index == '0' || end - at < 2 || *at != ':') return false;
+  if (limits_.index_limit != 0 && value >= limits_.index_limit) return false;
+  const char* const number = ++at;
+  float weight = 1;
+  if (*at == '1' && (at + 1 == end || at[1] == ' ')) {
+    ++at;
+  } else {
+    while (at < end && *at != ' ' && *at != '\t') ++at;
+    if (!ParseFiniteFloat(absl::string_view(number, static_cast<size_t>(at - number)), &weight)) return false;
+  }
+  const absl::string_view token(index, digits);
+  NoticeOrder(token, value);
+  column->keys.push_back(FeatureKey(slot_seed_, token));
+  column->weights.push_back(weight);
+  rest->remove_prefix(static_cast<size_t>(at - rest->data()));
+  return true;
+}
+
 bool IndexValueParser::Parse(absl::string_view features, Batch* batch, Problem* problem) {
   const size_t first = batch->slots[0].keys.size();
   previous_ = {};
   ascending_ = true;
   absl::string_view rest = features;
-  absl::string_view token;
-  while (!(token = NextToken(&rest)).empty()) {
+  for (;;) {
+    while (ParsePlain(&rest, &batch->slots[0])) continue;
+    const absl::string_view token = NextToken(&rest);
+    if (token.empty()) break;
     if (!ParseOne(token, batch, problem)) return false;
   }
   return ascending_ || CheckDistinct(features, batch->slots[0], first, problem);

@@ -30,6 +30,9 @@ class IndexValueParser {
   bool Parse(absl::string_view features, Batch* batch, Problem* problem);
 
  private:
+  // The usual form, "12:1" or "12:0.5" after spaces, looked at once. False, with nothing done, for any other: ParseOne
+  // knows all forms and says what is wrong.
+  bool ParsePlain(absl::string_view* rest, SlotColumn* column);
   bool ParseOne(absl::string_view token, Batch* batch, Problem* problem);
   // `value` is the index as a number when it has at most kMaxDigits digits.
   void NoticeOrder(absl::string_view index, uint64_t value);

@@ -15,7 +15,32 @@ constexpr uint64_t kBlockStream = 0x424c4f43;    // "BLOC": names the random str
 constexpr uint64_t kFileOrderRecords = 1024;     // records held at once when none are shuffled
 constexpr uint64_t kFileOrderBytes = 256 << 10;  // and their bytes
 
+// A block is larger than the near caches and its order random: records are fetched while those before are parsed.
+constexpr uint64_t kPrefetchRecords = 3;
+constexpr size_t kPrefetchBytes = 512;
+
 }  // namespace
+
+std::vector<uint32_t> BlockOrder(const SplitReaderOptions& options, uint64_t block_begin, uint64_t count) {
+  return Permutation<uint32_t>(
+      count, {options.seed, kBlockStream, options.pass, options.position, block_begin / options.block_records});
+}
+
+void StartBatch(const FeatureSchema& schema, const SplitReaderOptions& options, uint64_t begin, Batch* batch) {
+  batch->slots.resize(schema.slots_size());
+  batch->Clear();
+  batch->pass = options.pass;
+  batch->split = options.position;
+  batch->begin = begin;
+  batch->dense_dim = static_cast<uint32_t>(schema.dense_size());
+}
+
+void DropUnitWeights(Batch* batch) {
+  for (SlotColumn& slot : batch->slots) {
+    const auto one = [](float weight) { return weight == 1.f; };
+    if (std::all_of(slot.weights.begin(), slot.weights.end(), one)) slot.weights.clear();
+  }
+}
 
 BlockSplitReader::BlockSplitReader(ReaderContext context, const SplitReaderOptions& options,
                                    std::unique_ptr<RecordSource> source, std::unique_ptr<RecordParser> parser)
@@ -41,10 +66,16 @@ absl::Status BlockSplitReader::LoadBlock() {
     entries_.push_back(entry);
   }
   if (shuffled && !entries_.empty()) {
-    order_ = Permutation<uint32_t>(entries_.size(), {options_.seed, kBlockStream, options_.pass, options_.position,
-                                                     block_begin_ / options_.block_records});
+    order_ = BlockOrder(options_, block_begin_, entries_.size());
   }
   return absl::OkStatus();
+}
+
+void BlockSplitReader::Prefetch(uint64_t i) const {
+  if (i >= order_.size()) return;  // file order needs no help
+  const Entry& entry = entries_[order_[i]];
+  const char* const text = text_.data() + entry.begin;
+  for (size_t at = 0; at < std::min(entry.size, kPrefetchBytes); at += 64) __builtin_prefetch(text + at);
 }
 
 absl::Status BlockSplitReader::SkipTo(uint64_t record) {
@@ -134,28 +165,19 @@ absl::Status BlockSplitReader::AddRecord(uint64_t index, uint64_t number, Batch*
 }
 
 absl::Status BlockSplitReader::Next(uint64_t max_records, Batch* batch) {
-  batch->Clear();
-  batch->pass = options_.pass;
-  batch->split = options_.position;
-  batch->begin = next_;
-  batch->dense_dim = static_cast<uint32_t>(context_.schema.dense_size());
-  batch->label_offsets.assign(1, 0);
-  batch->slots.resize(context_.schema.slots_size());
-  for (SlotColumn& slot : batch->slots) slot.offsets.assign(1, 0);
+  StartBatch(context_.schema, options_, next_, batch);
   const uint64_t stop = max_records < UINT64_MAX - next_ ? next_ + max_records : UINT64_MAX;
   while (next_ < stop && !entries_.empty()) {
     for (; next_ < std::min(stop, block_end()); ++next_) {
       const uint64_t i = next_ - block_begin_;
+      Prefetch(i + kPrefetchRecords);
       SHOAL_RETURN_IF_ERROR(AddRecord(order_.empty() ? i : order_[i], next_, batch));
     }
     if (next_ == block_end()) SHOAL_RETURN_IF_ERROR(LoadBlock());
   }
   batch->end = next_;
   batch->end_of_split = entries_.empty();
-  for (SlotColumn& slot : batch->slots) {
-    const auto one = [](float weight) { return weight == 1.f; };
-    if (std::all_of(slot.weights.begin(), slot.weights.end(), one)) slot.weights.clear();
-  }
+  DropUnitWeights(batch);
   return absl::OkStatus();
 }
 

@@ -30,6 +30,15 @@ struct ReaderContext {
   FeatureSchema schema;
 };
 
+// order[i] is the index, in file order inside the block, of record block_begin + i of the pass. REQUIRES: block_records
+// > 0.
+std::vector<uint32_t> BlockOrder(const SplitReaderOptions& options, uint64_t block_begin, uint64_t count);
+
+// Empties *batch and sets up its columns for records from `begin` on.
+void StartBatch(const FeatureSchema& schema, const SplitReaderOptions& options, uint64_t begin, Batch* batch);
+// Slots whose weights are all 1 have none.
+void DropUnitWeights(Batch* batch);
+
 // Holds one block of raw records in memory at a time. Not thread-safe; owned by one lane.
 class BlockSplitReader : public SplitReader {
  public:
@@ -55,6 +64,8 @@ class BlockSplitReader : public SplitReader {
   bool CheckLabel(const Batch& batch);
   absl::Status AddRecord(uint64_t index, uint64_t number, Batch* batch);
   absl::Status AddBad(const Entry& entry, Batch* batch);
+  // Fetches the record at place `i` of the block's order into the cache.
+  void Prefetch(uint64_t i) const;
   void CommitRow(uint64_t index, uint64_t number, Batch* batch);
   void RollBackRow(Batch* batch);
   uint64_t block_end() const { return block_begin_ + entries_.size(); }

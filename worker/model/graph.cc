@@ -232,7 +232,7 @@ class GraphBuilder {
       }
       inputs->push_back(it == by_name_.end() ? kDense : it->second);
     }
-    if (inputs->empty() && !proto.has_embedding()) {
+    if (inputs->empty() && !proto.has_embedding() && !proto.has_factorization()) {
       inputs->push_back(nodes_.empty() ? kDense : static_cast<int>(nodes_.size()) - 1);
     }
     return absl::OkStatus();
@@ -281,7 +281,7 @@ absl::StatusOr<std::unique_ptr<ModelGraph>> ModelGraph::Create(const Job& job, c
   SHOAL_ASSIGN_OR_RETURN(const Model::Loss loss, ResolveLoss(job, schema));
   SHOAL_ASSIGN_OR_RETURN(const uint32_t outputs, ResolveOutputs(job, schema));
   SHOAL_ASSIGN_OR_RETURN(const std::vector<Layer> layers, ExpandPreset(job, schema));
-  GraphBuilder builder(schema, cpu::Precision::kF32);
+  GraphBuilder builder(schema, job.precision() == BF16 ? cpu::Precision::kBf16 : cpu::Precision::kF32);
   for (const Layer& layer : layers) SHOAL_RETURN_IF_ERROR(builder.Add(layer));
   SHOAL_RETURN_IF_ERROR(builder.Finish(layers, outputs));
   std::vector<Node> nodes = builder.TakeNodes();

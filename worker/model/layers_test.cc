@@ -164,6 +164,13 @@ TEST_CASE("Gradients: fm, dot interaction, cross", "[unit]") {
   const FeatureSchema schema = MakeTestSchema(3, 2);
   CheckGradients(LayersJob({kRows, "name: 'f' fm { dim: 3 }"}), schema);
   CheckGradients(LayersJob({kRows, "name: 'd' dot_interaction { dim: 3 }", kOut}), schema);
+  for (const char* dim : {"1", "3", "16", "17"}) {
+    CheckGradients(LayersJob({std::string("name: 'f' factorization { dim: ") + dim + " }"}), schema);
+  }
+  CheckGradients(
+      LayersJob({kRows, "name: 'f' factorization { dim: 3 table: 'e' slots: ['s1', 's2'] }",
+                 "name: 'out' inputs: 'e' linear { units: 1 bias: true }", "name: 'all' inputs: ['f', 'out'] sum {}"}),
+      schema);
   const std::string first = "name: 'x1' inputs: ['x0', 'x0'] cross { rank: RANK }";
   const std::string second = "name: 'x2' inputs: ['x0', 'x1'] cross { rank: RANK }";
   for (const char* rank : {"0", "2"}) {
@@ -264,6 +271,67 @@ TEST_CASE("Values: fm, dot interaction, cross, layer norm by hand", "[unit]") {
                 model->tensors[2] = {0, 0, 0, 0, 0, 1};
               });
   CHECK(normal[0] == Approx(2.5 / std::sqrt(35.0 / 12) * 2 + 0.5));
+}
+
+TEST_CASE("Values: factorization sums the dot products of all pairs of an example's weighted keys", "[unit]") {
+  const FeatureSchema schema = MakeTestSchema(2, 0);
+  TestModel model = MakeModel(LayersJob({"name: 'f' factorization { dim: 2 }"}), schema);
+  model.Row(0, 1) = {1, 2};
+  model.Row(0, 2) = {3, -1};
+  model.Row(0, 3) = {0.5f, 4};
+  BatchBuilder builder(schema);
+  builder.Add(0, {{1, 2}, {3}}, {});
+  builder.Add(0, {{}, {2}}, {});
+  builder.Add(0, {{}, {}}, {});
+  builder.batch()->slots[0].weights = {1, 2};
+  auto result = model.Run(*builder.batch(), false);
+  REQUIRE(result.ok());
+  // 1 * 2: (1, 2)(6, -2) = 2; 1 * 3: (1, 2)(.5, 4) = 8.5; 2 * 3: (6, -2)(.5, 4) = -5.
+  CHECK(result->predictions[0] == Approx(5.5));
+  CHECK(result->predictions[1] == 0);
+  CHECK(result->predictions[2] == 0);
+}
+
+TEST_CASE("Precision bf16: losses and gradients stay near those of f32, and train as well", "[unit]") {
+  const FeatureSchema schema = MakeTestSchema(3, 20);
+  const std::vector<std::string> layers = {"name: 'e' embedding { dim: 7 }",
+                                           "name: 'c' inputs: ['e', 'dense'] concat {}",
+                                           "name: 'h' linear { units: 40 bias: true }",
+                                           "name: 'a' activation {}",
+                                           "name: 'i' linear { units: 17 bias: true }",
+                                           "name: 'b' activation {}",
+                                           kOut};
+  Job job = LayersJob(layers, Model::BINARY_CROSS_ENTROPY);
+  TestModel f32 = MakeModel(job, schema);
+  job.set_precision(BF16);
+  TestModel bf16 = MakeModel(job, schema);
+  for (TestModel* model : {&f32, &bf16}) model->InitRows(0.6);
+  const Batch batch = RandomBatch(schema, Model::BINARY_CROSS_ENTROPY, 1, 300, 9);
+  // bf16 has 8 bits: a product of two rounded factors is within 2^-8 of the right one, a sum of many mostly better.
+  double first[2];
+  for (int step = 0; step < 30; ++step) {
+    auto exact = f32.Run(batch, true), rounded = bf16.Run(batch, true);
+    REQUIRE(exact.ok());
+    REQUIRE(rounded.ok());
+    if (step == 0) {
+      first[0] = exact->loss_sum;
+      first[1] = rounded->loss_sum;
+      CHECK(first[0] != first[1]);
+      double error = 0, size = 0;
+      for (size_t t = 0; t < f32.tensors.size(); ++t) {
+        for (size_t i = 0; i < f32.tensors[t].size(); ++i) {
+          const double difference = f32.tensor_gradients[t][i] - bf16.tensor_gradients[t][i];
+          error += difference * difference;
+          size += f32.tensor_gradients[t][i] * f32.tensor_gradients[t][i];
+        }
+      }
+      CHECK(error < size * 0x1p-8);  // a rectifier that rounding turns on or off changes a gradient by all of it
+    }
+    f32.Step(batch, 0.1f);
+    bf16.Step(batch, 0.1f);
+  }
+  CHECK(f32.Run(batch, true)->loss_sum < 0.2 * first[0]);
+  CHECK(bf16.Run(batch, true)->loss_sum < 0.2 * first[1]);
 }
 
 TEST_CASE("Values: losses and predictions by hand, also for extreme logits", "[unit]") {
@@ -436,10 +504,10 @@ TEST_CASE("Graph: errors name the layer that is wired wrongly", "[unit]") {
   CHECK(
       CreateError({"name: 'a' embedding { dim: 1 table: 't' }", "name: 'b' embedding { dim: 2 table: 't' }"}, schema) ==
       "layer b: its rows of table t have dim 2 and init 0, but those of layer a have dim 1 and init 0");
-  CHECK(CreateError({e}, MakeTestSchema(0, 3)) == "layer e: an embedding needs slots, but the data has none");
+  CHECK(CreateError({e}, MakeTestSchema(0, 3)) == "layer e: it looks up slots, but the data has none");
   CHECK(CreateError({"name: 'q'"}, schema) ==
         "layer q: has no kind; one of embedding, linear, activation, fm, dot_interaction, cross, concat, sum, dropout, "
-        "layer_norm is needed");
+        "layer_norm, factorization is needed");
 }
 
 TEST_CASE("Labels out of range are errors that name record and bound", "[unit]") {

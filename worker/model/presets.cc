@@ -21,6 +21,7 @@ class Network {
         dim_(model.embedding_dim() == 0 ? 8 : model.embedding_dim()) {}
 
   uint32_t outputs() const { return outputs_; }
+  int slots() const { return slots_; }
   bool has_slots() const { return slots_ > 0; }
   bool has_dense() const { return dense_ > 0; }
   uint32_t dim() const { return dim_; }
@@ -40,6 +41,14 @@ class Network {
     layer->set_init(init);
     layer->set_sum_slots(sum_slots);
     return name;
+  }
+
+  // The keys of the one slot are the fields (libsvm).
+  void Factorization(const std::string& name, const std::string& table) {
+    FactorizationLayer* layer = Add(name, {})->mutable_factorization();
+    layer->set_dim(dim_);
+    layer->set_init(model_.embedding_init());
+    layer->set_table(table);
   }
 
   std::string Linear(const std::string& name, const std::string& input, uint32_t units, bool bias, bool zero_init) {
@@ -115,7 +124,11 @@ void Lr(Network* n) { n->Sum("output", n->LinearParts()); }
 
 void Fm(Network* n) {
   std::vector<std::string> parts = n->LinearParts();
-  n->Add("fm", {n->Fields()})->mutable_fm()->set_dim(n->dim());
+  if (n->slots() == 1) {
+    n->Factorization("fm", "embedding");
+  } else {
+    n->Add("fm", {n->Fields()})->mutable_fm()->set_dim(n->dim());
+  }
   parts.push_back("fm");
   n->Sum("output", parts);
 }
@@ -190,8 +203,8 @@ absl::Status CheckFits(const Model& model, const FeatureSchema& schema, uint32_t
     return absl::InvalidArgumentError(
         absl::StrCat("model.preset: ", PresetName(preset), " has 1 output, but model.outputs is ", outputs));
   }
-  // Keys of one slot are pooled into one field before they could meet.
-  const int needed_slots = factorizes ? 2 : preset == Model::DLRM ? 1 : 0;
+  // deepfm: keys of one slot are pooled into one field before they could meet.
+  const int needed_slots = preset == Model::DEEPFM ? 2 : preset == Model::FM || preset == Model::DLRM ? 1 : 0;
   if (schema.slots_size() < needed_slots) {
     return absl::InvalidArgumentError(absl::StrCat("model.preset: ", PresetName(preset), " needs at least ",
                                                    needed_slots, " slots, but the data has ", schema.slots_size()));

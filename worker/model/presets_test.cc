@@ -138,8 +138,10 @@ TEST_CASE("Presets: what does not fit is an error that says why", "[unit]") {
     return std::string(ModelGraph::Create(job, schema).status().message());
   };
   CHECK(message(Job(), MakeTestSchema(2, 0)) == "model: needs a preset or layers");
-  CHECK(message(PresetJob(Model::FM), MakeTestSchema(1, 3)) ==
-        "model.preset: fm needs at least 2 slots, but the data has 1");
+  CHECK(message(PresetJob(Model::FM), MakeTestSchema(0, 3)) ==
+        "model.preset: fm needs at least 1 slots, but the data has 0");
+  CHECK(message(PresetJob(Model::DEEPFM), MakeTestSchema(1, 3)) ==
+        "model.preset: deepfm needs at least 2 slots, but the data has 1");
   CHECK(message(PresetJob(Model::LR), MakeTestSchema(0, 0)) == "model: the data has neither sparse nor dense features");
   Job job = PresetJob(Model::LR);
   job.mutable_model()->set_outputs(3);

@@ -14,16 +14,19 @@ constexpr absl::Duration kPullTimeout = absl::Seconds(2);
 
 }  // namespace
 
-BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wakeup)
+BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wakeup, HotRowTable* hot_rows)
     : context_(context),
       policy_(policy),
       partitions_(context->config().partitions()),
       count_occurrences_(context->config().admission().min_count() > 1),
+      hot_(hot_rows),
       pulls_(wakeup) {
   const ModelGraph& model = context_->model();
   const size_t groups = model.groups().size();
   for (const std::vector<uint32_t>& slots : model.groups()) routers_.emplace_back(slots, partitions_);
   groups_.resize(groups);
+  wanted_.resize(groups);
+  wanted_at_.resize(groups);
   occurrences_.resize(groups);
   tables_of_group_.resize(groups);
   const size_t tables = model.group_of_table().size();
@@ -47,8 +50,8 @@ BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wak
 }
 
 template <typename Visit>
-void BatchStep::ForEachRange(size_t server, uint32_t group, Visit visit) const {
-  const std::vector<uint32_t>& begin = groups_[group].partition_begin;
+void BatchStep::ForEachRange(size_t server, const KeyGroup& keys, Visit visit) const {
+  const std::vector<uint32_t>& begin = keys.partition_begin;
   for (uint32_t partition : routes_->servers[server].partitions) {
     if (begin[partition] < begin[partition + 1]) visit(begin[partition], begin[partition + 1]);
   }
@@ -68,26 +71,30 @@ void BatchStep::SizeBuffers() {
   }
 }
 
+absl::Span<const uint64_t> BatchStep::ShareOf(size_t server, const KeyGroup& keys, std::vector<uint64_t>* own,
+                                              std::vector<uint32_t>* counts) const {
+  counts->clear();
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    counts->push_back(keys.partition_begin[partition + 1] - keys.partition_begin[partition]);
+  }
+  if (single()) return keys.keys;
+  own->clear();
+  ForEachRange(server, keys, [&](uint32_t begin, uint32_t end) {
+    own->insert(own->end(), keys.keys.begin() + begin, keys.keys.begin() + end);
+  });
+  return *own;
+}
+
 void BatchStep::BuildGroup(size_t server, uint32_t group) {
   ServerCall& call = *servers_[server];
-  const KeyGroup& keys = groups_[group];
-  std::vector<uint32_t>& counts = call.counts[group];
-  counts.clear();
-  for (uint32_t partition : routes_->servers[server].partitions) {
-    counts.push_back(keys.partition_begin[partition + 1] - keys.partition_begin[partition]);
-  }
   PullGroup& pull = call.pull.groups[group];
-  if (single()) {
-    pull.keys = keys.keys;
+  if (use_hot_) {
+    pull.keys = ShareOf(server, wanted_[group], &call.pull_keys[group], &call.pull_counts[group]);
+    pull.counts = call.pull_counts[group];
   } else {
-    std::vector<uint64_t>& mine = call.keys[group];
-    mine.clear();
-    ForEachRange(server, group, [&](uint32_t begin, uint32_t end) {
-      mine.insert(mine.end(), keys.keys.begin() + begin, keys.keys.begin() + end);
-    });
-    pull.keys = mine;
+    pull.keys = ShareOf(server, groups_[group], &call.keys[group], &call.counts[group]);
+    pull.counts = call.counts[group];
   }
-  pull.counts = counts;
   pull.tables = tables_of_group_[group];
   pull.dims = dims_of_group_[group];
 }
@@ -99,7 +106,7 @@ void BatchStep::SetPullDestinations(size_t server) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     call.pull_reply.rows[g].clear();
     for (uint32_t table : tables_of_group_[g]) {
-      if (single()) {
+      if (direct()) {
         call.pull_reply.rows[g].push_back(rows_[table].data());
         continue;
       }
@@ -122,6 +129,11 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
   for (size_t g = 0; g < groups_.size(); ++g) routers_[g].Route(batch_, &groups_[g]);
   args_.groups = groups_;
   SizeBuffers();
+  use_hot_ = hot_ != nullptr && !prototype.read_only;
+  if (use_hot_) {
+    hot_->UseMap(prototype.header.run, routes_->version);
+    TakeHotRows(prototype.batch);
+  }
   const size_t servers = routes_->servers.size();
   while (servers_.size() < servers) servers_.push_back(std::make_unique<ServerCall>());
   pulls_.Reset(servers);
@@ -130,6 +142,8 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
     call.keys.resize(groups_.size());
     call.slots.resize(groups_.size());
     call.counts.resize(groups_.size());
+    call.pull_keys.resize(groups_.size());
+    call.pull_counts.resize(groups_.size());
     call.occurrences.resize(groups_.size());
     call.rows.resize(rows_.size());
     call.gradients.resize(rows_.size());
@@ -141,6 +155,7 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
     call.pull.header.map_version = routes_->version;
     call.pull.partitions = routes_->servers[s].partitions;
     call.pull.dense = true;
+    call.parked_us = 0;
     for (uint32_t g = 0; g < groups_.size(); ++g) BuildGroup(s, g);
     SetPullDestinations(s);
   }
@@ -149,6 +164,7 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
 
 void BatchStep::IssuePull(size_t server) {
   ServerCall& call = *servers_[server];
+  if (absl::IsAborted(pulls_.status(server))) call.parked_us += absl::ToInt64Microseconds(kPullTimeout);
   routes_->servers[server].client->Pull(&call.pull, kPullTimeout, &call.pull_reply, pulls_.Begin(server));
 }
 
@@ -185,6 +201,7 @@ absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
   if (*end == CallsEnd::kSuperseded) return RequestOutcome::kStaleMap;
   RequestOutcome outcome = RequestOutcome::kOk;
   slowest_clock_ = ~uint64_t{0};
+  parked_us_ = 0;
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
     const PullReply& reply = servers_[s]->pull_reply;
     if (reply.outcome == RequestOutcome::kFenced) {
@@ -195,6 +212,7 @@ absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
       if (outcome == RequestOutcome::kOk) outcome = RequestOutcome::kStaleMap;
     }
     slowest_clock_ = std::min(slowest_clock_, reply.slowest_clock);
+    parked_us_ = std::max(parked_us_, servers_[s]->parked_us + reply.parked_us);
   }
   if (outcome == RequestOutcome::kOk) ScatterPulled();
   return outcome;
@@ -211,15 +229,66 @@ void BatchStep::ScatterPulled() {
         dense += block.size;
       }
     }
-    if (single()) continue;
+    if (use_hot_) KeepHotRows(s);
+    if (single() || use_hot_) continue;
     for (uint32_t t = 0; t < rows_.size(); ++t) {
       const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
       const float* from = call.rows[t].data();
-      ForEachRange(s, model.group_of_table()[t], [&](uint32_t begin, uint32_t end) {
+      ForEachRange(s, groups_[model.group_of_table()[t]], [&](uint32_t begin, uint32_t end) {
         std::memcpy(rows_[t].data() + begin * dim, from, (end - begin) * dim * sizeof(float));
         from += (end - begin) * dim;
       });
     }
+  }
+}
+
+void BatchStep::TakeHotRows(uint64_t batch) {
+  hot_served_ = hot_pulled_ = 0;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    const KeyGroup& all = groups_[g];
+    KeyGroup& wanted = wanted_[g];
+    wanted.keys.clear();
+    wanted_at_[g].clear();
+    wanted.partition_begin.assign(1, 0);
+    for (uint32_t p = 0; p < partitions_; ++p) {
+      for (uint32_t i = all.partition_begin[p]; i < all.partition_begin[p + 1]; ++i) {
+        const float* values = hot_->Find(g, all.keys[i], batch);
+        if (values == nullptr) {
+          wanted.keys.push_back(all.keys[i]);
+          wanted_at_[g].push_back(i);
+          continue;
+        }
+        for (size_t t = 0; t < tables_of_group_[g].size(); ++t) {
+          const size_t dim = dims_of_group_[g][t];
+          std::memcpy(rows_[tables_of_group_[g][t]].data() + i * dim, values, dim * sizeof(float));
+          values += dim;
+        }
+      }
+      wanted.partition_begin.push_back(static_cast<uint32_t>(wanted.keys.size()));
+    }
+    hot_pulled_ += wanted.keys.size();
+    hot_served_ += all.keys.size() - wanted.keys.size();
+  }
+}
+
+void BatchStep::KeepHotRows(size_t server) {
+  const ServerCall& call = *servers_[server];
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    size_t pulled = 0;  // in the order in which the server was asked
+    ForEachRange(server, wanted_[g], [&](uint32_t begin, uint32_t end) {
+      for (uint32_t w = begin; w < end; ++w, ++pulled) {
+        float* kept = hot_->Put(g, wanted_[g].keys[w], call.pull_reply.slowest_clock);
+        for (size_t t = 0; t < tables_of_group_[g].size(); ++t) {
+          const uint32_t table = tables_of_group_[g][t];
+          const size_t dim = dims_of_group_[g][t];
+          const float* const from = call.rows[table].data() + pulled * dim;
+          std::memcpy(rows_[table].data() + wanted_at_[g][w] * dim, from, dim * sizeof(float));
+          if (kept == nullptr) continue;
+          std::memcpy(kept, from, dim * sizeof(float));
+          kept += dim;
+        }
+      }
+    });
   }
 }
 
@@ -247,7 +316,7 @@ void BatchStep::SetSlots(size_t server, uint32_t group, PushGroup* push) {
   }
   std::vector<uint16_t>& mine = servers_[server]->slots[group];
   mine.clear();
-  ForEachRange(server, group, [&](uint32_t begin, uint32_t end) {
+  ForEachRange(server, groups_[group], [&](uint32_t begin, uint32_t end) {
     mine.insert(mine.end(), groups_[group].slots.begin() + begin, groups_[group].slots.begin() + end);
   });
   push->slots = mine;
@@ -268,6 +337,10 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     PushGroup& push = call.push.groups[g];
     push.keys = call.pull.groups[g].keys;
     push.counts = call.pull.groups[g].counts;
+    if (use_hot_) {
+      push.keys = ShareOf(server, groups_[g], &call.keys[g], &call.counts[g]);
+      push.counts = call.counts[g];
+    }
     push.tables = tables_of_group_[g];
     push.dims = dims_of_group_[g];
     SetSlots(server, g, &push);
@@ -280,7 +353,7 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
       const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
       std::vector<float>& mine = call.gradients[t];
       mine.clear();
-      ForEachRange(server, g, [&](uint32_t begin, uint32_t end) {
+      ForEachRange(server, groups_[g], [&](uint32_t begin, uint32_t end) {
         mine.insert(mine.end(), row_gradients_[t].begin() + begin * dim, row_gradients_[t].begin() + end * dim);
       });
       push.gradients.push_back(mine.data());
@@ -289,7 +362,7 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     if (!count_occurrences_) continue;
     std::vector<uint32_t>& mine = call.occurrences[g];
     mine.clear();
-    ForEachRange(server, g, [&](uint32_t begin, uint32_t end) {
+    ForEachRange(server, groups_[g], [&](uint32_t begin, uint32_t end) {
       mine.insert(mine.end(), occurrences_[g].begin() + begin, occurrences_[g].begin() + end);
     });
     push.occurrences = mine;

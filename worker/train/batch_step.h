@@ -9,6 +9,7 @@
 #include "proto/wire/parameter_messages.h"
 #include "worker/data/batch.h"
 #include "worker/model/model.h"
+#include "worker/routing/hot_rows.h"
 #include "worker/routing/router.h"
 #include "worker/train/call_set.h"
 #include "worker/train/job_context.h"
@@ -31,8 +32,9 @@ struct AnswerCounts {
 // Buffers and requests of one batch, reused from batch to batch. Owned by one lane; not thread-safe.
 class BatchStep {
  public:
-  // `context` outlives the step; `wakeup` (may be null) is told when a call ends.
-  BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wakeup);
+  // `context` outlives the step; `wakeup` (may be null) is told when a call ends; so does `hot_rows` (null: none are
+  // kept).
+  BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wakeup, HotRowTable* hot_rows = nullptr);
 
   Batch& batch() { return batch_; }
 
@@ -46,6 +48,8 @@ class BatchStep {
   absl::StatusOr<RequestOutcome> AwaitPull();
   // Of the pull: the slowest live clock that any server saw.
   uint64_t slowest_clock() const { return slowest_clock_; }
+  // Of the pull: how long it was parked at a gate, at most over servers.
+  absl::Duration parked() const { return absl::Microseconds(parked_us_); }
 
   // Forward and backward (training) or forward only. The result is valid until the next call.
   absl::StatusOr<StepResult> Compute(bool training, ModelWorkspace* workspace);
@@ -64,6 +68,10 @@ class BatchStep {
     pushes_.WaitAll();
   }
 
+  // Of the pull: rows that hot_rows had, and rows asked for because it had not.
+  uint64_t hot_rows_served() const { return hot_served_; }
+  uint64_t hot_rows_pulled() const { return hot_pulled_; }
+
   const RouteMap& routes() const { return *routes_; }
   AnswerCounts& pull_counts() { return pull_counts_; }
 
@@ -73,18 +81,29 @@ class BatchStep {
     std::vector<std::vector<uint64_t>> keys;         // by group; unused with a single server
     std::vector<std::vector<uint16_t>> slots;        // by group; unused with a single server or a single slot
     std::vector<std::vector<uint32_t>> counts;       // by group
+    std::vector<std::vector<uint64_t>> pull_keys;    // by group; hot rows only: the keys that they lack
+    std::vector<std::vector<uint32_t>> pull_counts;  // by group; likewise
     std::vector<std::vector<uint32_t>> occurrences;  // by group; admission only
     std::vector<std::vector<float>> rows;            // by table; unused with a single server
     std::vector<std::vector<float>> gradients;       // by table; unused with a single server
     std::vector<float> dense;
     PullRequest pull;
     PullReply pull_reply;
+    uint64_t parked_us = 0;  // by pulls that stayed parked until they were asked for again
     PushRequest push;
     PushReply push_reply;
   };
 
   bool single() const { return routes_->servers.size() == 1; }
+  // Whether rows come straight into rows_.
+  bool direct() const { return single() && !use_hot_; }
+  // The server's share of the group's keys, by partition; *own is its memory unless one server has them all.
+  absl::Span<const uint64_t> ShareOf(size_t server, const KeyGroup& keys, std::vector<uint64_t>* own,
+                                     std::vector<uint32_t>* counts) const;
   void BuildGroup(size_t server, uint32_t group);
+  // Takes what hot rows have into rows_ and lists the rest in wanted_.
+  void TakeHotRows(uint64_t batch);
+  void KeepHotRows(size_t server);
   void SizeBuffers();
   void SetPullDestinations(size_t server);
   void IssuePull(size_t server);
@@ -95,18 +114,23 @@ class BatchStep {
   void SetSlots(size_t server, uint32_t group, PushGroup* push);
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.
   template <typename Visit>
-  void ForEachRange(size_t server, uint32_t group, Visit visit) const;
+  void ForEachRange(size_t server, const KeyGroup& keys, Visit visit) const;
   PushEnd Judge(const PushReply& reply, AnswerCounts* counts) const;
 
   JobContext* const context_;
   const RetryPolicy policy_;
   const uint32_t partitions_;
   const bool count_occurrences_;
+  HotRowTable* const hot_;  // may be null
   std::vector<std::vector<uint32_t>> tables_of_group_, dims_of_group_;
 
   Batch batch_;
   std::vector<Router> routers_;  // by group
   std::vector<KeyGroup> groups_;
+  bool use_hot_ = false;                          // for this batch; then:
+  std::vector<KeyGroup> wanted_;                  // the keys that are pulled
+  std::vector<std::vector<uint32_t>> wanted_at_;  // by group: their positions in groups_
+  uint64_t hot_served_ = 0, hot_pulled_ = 0;
   std::vector<std::vector<uint32_t>> occurrences_;              // by group, by key
   std::vector<std::vector<float>> rows_, row_gradients_;        // by table
   std::vector<std::vector<float>> tensors_, tensor_gradients_;  // by tensor
@@ -115,6 +139,7 @@ class BatchStep {
   std::shared_ptr<const RouteMap> routes_;
   std::vector<std::unique_ptr<ServerCall>> servers_;
   uint64_t slowest_clock_ = 0;
+  uint64_t parked_us_ = 0;
   uint64_t pushes_between_ = 0;
   AnswerCounts pull_counts_;
   uint64_t retries_ = 0;

@@ -58,7 +58,10 @@ absl::optional<NextWorkReply> BspLane::Run(const NextWorkReply& first) {
         ++it;
       }
     }
-    if (!moved) wakeup_.WaitBeyond(seen, kAskAgain);
+    if (!moved) {
+      const StepTimer::Scope pulling(&lane_.timer_, StepTimer::kPull);
+      wakeup_.WaitBeyond(seen, kAskAgain);
+    }
   }
   return std::move(other_work_);
 }
@@ -202,6 +205,7 @@ BspLane::Next BspLane::StartRound(Carried* carried) {
   pull.round = carried->round;
   pull.has_mark = std::exchange(carried->has_mark, false);
   carried->pulling = true;
+  const StepTimer::Scope pulling(&lane_.timer_, StepTimer::kPull);
   carried->step->StartPull(carried->routes, pull);
   return Next::kGoOn;
 }
@@ -209,6 +213,7 @@ BspLane::Next BspLane::StartRound(Carried* carried) {
 BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
   const Grant& grant = carried->grant;
   carried->pulling = false;
+  lane_.timer_.PullEnded(carried->step->parked());
   AnswerCounts counts = carried->step->pull_counts();
   absl::StatusOr<PushEnd> verdict = PushEnd::kReopen;
   if (outcome == RequestOutcome::kFenced) verdict = PushEnd::kFenced;
@@ -221,6 +226,7 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
       return Next::kGone;
     }
     lane_.StartPush(grant, carried->round, carried->step.get(), &carried->computed);
+    const StepTimer::Scope pushing(&lane_.timer_, StepTimer::kPush);
     verdict = carried->step->AwaitPush(&counts);
   }
   lane_.host_.progress().AddAnswers(context_.job(), counts);

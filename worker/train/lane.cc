@@ -20,6 +20,20 @@ constexpr uint32_t kWorkWaitMs = 1000;
 constexpr absl::Duration kFirstNap = absl::Milliseconds(500);
 constexpr absl::Duration kLongestNap = absl::Seconds(10);
 
+// Null when the job keeps none.
+std::unique_ptr<HotRowTable> MakeHotRows(const JobContext& context) {
+  const HotRows& config = context.config().hot_rows();
+  const Sync& sync = context.config().sync();
+  if (config.bytes() == 0 || sync.has_bsp()) return nullptr;
+  std::vector<uint32_t> floats(context.model().groups().size(), 0);
+  const std::vector<uint32_t>& group_of_table = context.model().group_of_table();
+  for (size_t t = 0; t < group_of_table.size(); ++t) {
+    floats[group_of_table[t]] += context.model().spec().tables(static_cast<int>(t)).dim();
+  }
+  const uint64_t staleness = sync.has_asp() ? config.staleness() : sync.ssp().staleness();
+  return std::make_unique<HotRowTable>(floats, config.bytes(), staleness);
+}
+
 }  // namespace
 
 bool SplitCanGoElsewhere(const absl::Status& status) {
@@ -49,6 +63,7 @@ void Lane::Run() {
       host_.progress().SetLane(thread_, {});
       lane_ = 0;
       if (context_ != nullptr && !host_.JobActive(context_->job(), 0)) UseJob(nullptr);  // frees its memory
+      timer_.Start();
       continue;
     }
     const Grant& grant = reply->grant();
@@ -84,11 +99,13 @@ void Lane::UseJob(std::shared_ptr<JobContext> context) {
   if (context_ == context) return;
   for (std::unique_ptr<BatchStep>& step : steps_) step.reset();
   workspace_.reset();
+  hot_rows_.reset();
   context_ = std::move(context);
   if (context_ == nullptr) return;
   workspace_ = context_->model().NewWorkspace();
+  hot_rows_ = MakeHotRows(*context_);
   for (std::unique_ptr<BatchStep>& step : steps_) {
-    step = std::make_unique<BatchStep>(context_.get(), Policy(context_->job()), nullptr);
+    step = std::make_unique<BatchStep>(context_.get(), Policy(context_->job()), nullptr, hot_rows_.get());
   }
 }
 
@@ -253,6 +270,7 @@ absl::Status Lane::MarkAll(const MarkRequest& prototype, JobContext* context, co
 
 absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReader* reader, uint64_t position,
                              const std::vector<uint64_t>& watermarks, uint64_t counted, Batch* batch) {
+  const StepTimer::Scope data(&timer_, StepTimer::kData);
   uint64_t size = grant.batch_size();
   for (uint64_t watermark : watermarks) {
     if (watermark > position) size = std::min(size, watermark - position);
@@ -272,6 +290,7 @@ absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReade
 }
 
 absl::Status Lane::Compute(BatchStep* step, ComputedBatch* computed) {
+  const StepTimer::Scope compute(&timer_, StepTimer::kCompute);
   absl::StatusOr<StepResult> result = step->Compute(/*training=*/true, workspace_.get());
   SHOAL_RETURN_IF_ERROR(result.status());
   computed->loss_sum = result->loss_sum;
@@ -286,6 +305,10 @@ void Lane::CountTrained(const Grant& grant, JobContext* context, BatchStep* step
   const uint64_t between = step->pushes_between() > own ? step->pushes_between() - own : 0;
   const uint64_t behind = computed.batch > step->slowest_clock() ? computed.batch - step->slowest_clock() : 0;
   host_.progress().AddBatch(context->job(), batch.rows, behind, between);
+  host_.progress().AddTime(context->job(), timer_.Take());
+  if (hot_rows_ != nullptr) {
+    host_.progress().AddHotRows(context->job(), step->hot_rows_served(), step->hot_rows_pulled());
+  }
   if (batch.begin < *counted) return;  // a recomputed batch is not counted twice
   // bsp: a round that its former holder pushed and counted, but that was not applied yet, is computed again.
   const bool alone = *counted == 0 && context->config().sync().has_bsp();

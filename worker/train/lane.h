@@ -12,6 +12,7 @@
 #include "worker/train/batch_step.h"
 #include "worker/train/job_context.h"
 #include "worker/train/progress.h"
+#include "worker/train/step_timer.h"
 #include "worker/train/worker_agent.h"
 
 namespace shoal {
@@ -64,7 +65,7 @@ struct ComputedBatch {
 // Runs on one thread of its own. Not thread-safe.
 class Lane {
  public:
-  Lane(LaneHost* host, uint32_t thread) : host_(*host), thread_(thread) {}
+  Lane(LaneHost* host, uint32_t thread) : host_(*host), thread_(thread), timer_(host->options().clock) {}
   // Until the worker stops or the scheduler says EXIT.
   void Run();
 
@@ -89,6 +90,7 @@ class Lane {
                                       const ComputedBatch& computed, uint64_t* counted, CompletedWork* work);
   void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step, ComputedBatch* computed,
                  uint64_t batch);
+  absl::StatusOr<RequestOutcome> AwaitPull(BatchStep* step);
   // `round`: bsp only, else 0.
   void StartPush(const Grant& grant, uint64_t round, BatchStep* step, ComputedBatch* computed);
   absl::Status RunEval(const Grant& grant, JobContext* context, CompletedWork* work);
@@ -124,9 +126,11 @@ class Lane {
   uint64_t run_ = 0;         // of the grant worked on: what belongs to an older run than the view's is given up
   int unreachable_ = 0;      // splits given back in a row because a server could not be reached
   Backoff backoff_;          // between attempts to open a split
+  StepTimer timer_;          // of the job below
   // Buffers of the job last worked on; steps_ end before the context that they use.
   std::shared_ptr<JobContext> context_;
   std::unique_ptr<ModelWorkspace> workspace_;
+  std::unique_ptr<HotRowTable> hot_rows_;  // null: the job keeps none
   std::unique_ptr<BatchStep> steps_[2];
 };
 

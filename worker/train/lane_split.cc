@@ -9,6 +9,7 @@ namespace shoal {
 
 void Lane::StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step,
                      ComputedBatch* computed, uint64_t batch) {
+  const StepTimer::Scope pulling(&timer_, StepTimer::kPull);
   computed->batch = batch;
   computed->own_pushes_at_pull = own_pushes_;
   PullRequest pull;
@@ -19,7 +20,15 @@ void Lane::StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes,
   step->StartPull(std::move(routes), pull);
 }
 
+absl::StatusOr<RequestOutcome> Lane::AwaitPull(BatchStep* step) {
+  const StepTimer::Scope pulling(&timer_, StepTimer::kPull);
+  absl::StatusOr<RequestOutcome> outcome = step->AwaitPull();
+  timer_.PullEnded(step->parked());
+  return outcome;
+}
+
 void Lane::StartPush(const Grant& grant, uint64_t round, BatchStep* step, ComputedBatch* computed) {
+  const StepTimer::Scope pushing(&timer_, StepTimer::kPush);
   const Batch& batch = step->batch();
   PushRequest push;
   push.header.lane = grant.lane();
@@ -39,7 +48,11 @@ void Lane::StartPush(const Grant& grant, uint64_t round, BatchStep* step, Comput
 absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
                                                 const ComputedBatch& computed, uint64_t* counted, CompletedWork* work) {
   AnswerCounts counts;
-  absl::StatusOr<PushEnd> verdict = step->AwaitPush(&counts);
+  absl::StatusOr<PushEnd> verdict = PushEnd::kDone;
+  {
+    const StepTimer::Scope pushing(&timer_, StepTimer::kPush);
+    verdict = step->AwaitPush(&counts);
+  }
   host_.progress().AddAnswers(context->job(), counts);
   SHOAL_RETURN_IF_ERROR(verdict.status());
   if (*verdict == PushEnd::kFenced) return SplitEnd::kDrop;
@@ -72,7 +85,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
   for (;; current = 1 - current) {
     BatchStep& step = *steps_[current];
     BatchStep& other = *steps_[1 - current];
-    const absl::StatusOr<RequestOutcome> outcome = step.AwaitPull();
+    const absl::StatusOr<RequestOutcome> outcome = AwaitPull(&step);
     host_.progress().AddAnswers(context->job(), step.pull_counts());
     // The push before goes first: what it answers decides whether this batch is the right one.
     if (pushing != nullptr) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/metrics_convert.h"
+#include "proto/step_time.h"
 
 namespace shoal {
 namespace {
@@ -27,6 +28,9 @@ void AddReport(const WorkerJobReport& from, WorkerJobReport* to) {
   to->set_out_of_order(to->out_of_order() + from.out_of_order());
   to->set_retries(to->retries() + from.retries());
   to->set_bad_records(to->bad_records() + from.bad_records());
+  to->set_hot_rows_served(to->hot_rows_served() + from.hot_rows_served());
+  to->set_hot_rows_pulled(to->hot_rows_pulled() + from.hot_rows_pulled());
+  AddStepTime(from.time(), to->mutable_time());
   for (const std::string& sample : from.bad_record_samples()) {
     if (to->bad_record_samples_size() < kMaxBadRecordSamples) to->add_bad_record_samples(sample);
   }
@@ -68,6 +72,18 @@ void Progress::AddBatch(uint64_t job, uint64_t examples, uint64_t clock_stalenes
   report.set_examples(report.examples() + examples);
   ++(*report.mutable_clock_staleness()->mutable_count())[clock_staleness];
   ++(*report.mutable_apply_staleness()->mutable_count())[apply_staleness];
+}
+
+void Progress::AddTime(uint64_t job, const StepTime& time) {
+  MutexLock lock(&mu_);
+  AddStepTime(time, JobReport(job).mutable_time());
+}
+
+void Progress::AddHotRows(uint64_t job, uint64_t served, uint64_t pulled) {
+  MutexLock lock(&mu_);
+  WorkerJobReport& report = JobReport(job);
+  report.set_hot_rows_served(report.hot_rows_served() + served);
+  report.set_hot_rows_pulled(report.hot_rows_pulled() + pulled);
 }
 
 void Progress::AddAnswers(uint64_t job, const AnswerCounts& counts) {

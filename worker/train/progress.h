@@ -37,6 +37,9 @@ class Progress {
   }
   // One batch trained by a lane: how stale it was.
   void AddBatch(uint64_t job, uint64_t examples, uint64_t clock_staleness, uint64_t apply_staleness);
+  // Where a lane's time went since it last said so.
+  void AddTime(uint64_t job, const StepTime& time);
+  void AddHotRows(uint64_t job, uint64_t served, uint64_t pulled);
   void AddAnswers(uint64_t job, const AnswerCounts& counts);
   void AddBadRecords(uint64_t job, const std::vector<BadRecord>& bad);
   void AddError(uint64_t job, uint64_t run, const std::string& message);

@@ -49,31 +49,13 @@ class Embedding : public GraphLayer {
   const std::vector<uint32_t> slots_;
 };
 
-absl::StatusOr<std::vector<uint32_t>> FindSlots(const Layer& layer, const FeatureSchema& schema) {
-  std::vector<uint32_t> slots;
-  for (const std::string& name : layer.embedding().slots()) {
-    const auto it = std::find(schema.slots().begin(), schema.slots().end(), name);
-    if (it == schema.slots().end()) return LayerError(layer, absl::StrCat("the data has no slot ", name));
-    const uint32_t slot = static_cast<uint32_t>(it - schema.slots().begin());
-    if (std::find(slots.begin(), slots.end(), slot) != slots.end()) {
-      return LayerError(layer, absl::StrCat("slot ", name, " is listed twice"));
-    }
-    slots.push_back(slot);
-  }
-  if (slots.empty()) {
-    for (int s = 0; s < schema.slots_size(); ++s) slots.push_back(s);
-  }
-  if (slots.empty()) return LayerError(layer, "an embedding needs slots, but the data has none");
-  return slots;
-}
-
 }  // namespace
 
 LayerOr MakeEmbedding(const LayerBuild& build) {
   const EmbeddingLayer& config = build.proto.embedding();
   SHOAL_RETURN_IF_ERROR(CheckInputCount(build, 0));
   if (config.dim() == 0) return LayerError(build.proto, "dim: 0, but must be at least 1");
-  SHOAL_ASSIGN_OR_RETURN(std::vector<uint32_t> slots, FindSlots(build.proto, build.spec->schema()));
+  SHOAL_ASSIGN_OR_RETURN(std::vector<uint32_t> slots, FindSlots(build.proto, config.slots(), build.spec->schema()));
   const std::string& table_name = config.table().empty() ? build.proto.name() : config.table();
   SHOAL_ASSIGN_OR_RETURN(const size_t table,
                          build.spec->AddTable(build.proto.name(), table_name, config.dim(), config.init(), slots));

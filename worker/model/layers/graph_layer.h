@@ -118,6 +118,7 @@ absl::StatusOr<std::unique_ptr<GraphLayer>> MakeLayer(const LayerBuild& build);
 // One factory per kind, each in the file of its layer; MakeLayer (factory.cc) lists them.
 using LayerOr = absl::StatusOr<std::unique_ptr<GraphLayer>>;
 LayerOr MakeEmbedding(const LayerBuild& build);
+LayerOr MakeFactorization(const LayerBuild& build);
 LayerOr MakeLinear(const LayerBuild& build);
 LayerOr MakeActivation(const LayerBuild& build);
 LayerOr MakeFm(const LayerBuild& build);
@@ -129,6 +130,10 @@ LayerOr MakeDropout(const LayerBuild& build);
 LayerOr MakeLayerNorm(const LayerBuild& build);
 
 // Helpers of the factories.
+// Schema indices of the slots that a layer names; all of them when it names none.
+absl::StatusOr<std::vector<uint32_t>> FindSlots(const Layer& layer,
+                                                const google::protobuf::RepeatedPtrField<std::string>& names,
+                                                const FeatureSchema& schema);
 absl::Status LayerError(const Layer& layer, const std::string& what);
 // "[batch, 12]".
 std::string ShapeText(size_t width);
