@@ -22,6 +22,7 @@
 #include "proto/rpc/grpc_server.h"
 #include "proto/rpc/rpc_options.h"
 #include "proto/rpc/status_convert.h"
+#include "proto/wire/wire_format.h"
 
 namespace shoal {
 namespace {
@@ -45,10 +46,9 @@ class Echo : public RawService {
   grpc::ServerUnaryReactor* Pull(grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
                                  grpc::ByteBuffer* response) override {
     uint64_t size = 0;
-    std::vector<grpc::Slice> slices;
-    if (message->Dump(&slices).ok() && !slices.empty() && slices[0].size() >= sizeof(size)) {
-      std::memcpy(&size, slices[0].begin(), sizeof(size));
-    }
+    const ReceivedBytes received(*message);
+    WireReader reader(received.chunks());
+    if (reader.remaining() >= sizeof(size)) reader.CopyTo(&size, sizeof(size));
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     {
       MutexLock lock(&mu_);

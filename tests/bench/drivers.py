@@ -11,10 +11,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Driver = collections.namedtuple("Driver", "rows command smoke")
 
 DRIVERS = [
-    Driver(["T1", "T2"], ["{bin}/cli/shoal", "bench", "wire", "--json"], False),
+    Driver(["T1", "T2"], ["{bin}/cli/shoal", "bench", "wire", "--json"], True),
     Driver(["T7"], ["{bin}/tests/bench/plane_bench", "memory"], True),
-    Driver(["T9"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "T9"], False),
-    Driver(["scaling"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "scaling"], False),
+    Driver(["T9"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "T9"], True),
+    Driver(["scaling"], ["{here}/cluster_bench.py", "--shoal", "{bin}/cli/shoal", "--only", "scaling"], True),
     Driver(["T8"], ["{bin}/tests/bench/plane_bench", "data"], True),
     Driver(["T4"], ["{here}/train_bench.py", "{bin}/cli/shoal", "{bin}/tests/bench/onednn_peak", "T4"], True),
     Driver(["T5"], ["{here}/train_bench.py", "{bin}/cli/shoal", "{bin}/tests/bench/onednn_peak", "T5"], True),
