@@ -69,7 +69,7 @@ uint64_t CountOf(const std::string& dir) {
 }
 
 TEST_CASE("Periodic checkpoints: deltas build on the one before, every third is full, the final one too", "[cluster]") {
-  const std::string sync = GENERATE("asp", "{bsp: {lanes: 2}}");
+  const std::string sync = GENERATE("asp", "{ssp: {staleness: 2}}");
   TempDir dir;
   const Job job = PeriodicJob(dir.path(), sync);
   std::string reasons;
