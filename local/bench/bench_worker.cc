@@ -156,7 +156,7 @@ absl::Status BenchWorker::Impl::Start(uint32_t lanes) {
   member_ = std::make_unique<ClusterMember>(scheduler_.get(), registration, std::move(callbacks));
   SHOAL_RETURN_IF_ERROR(member_->Start(kTimeout));
   SHOAL_ASSIGN_OR_RETURN(const Job file, BenchJobFile(job_));
-  SHOAL_ASSIGN_OR_RETURN(id_, SubmitJob(scheduler_.get(), file, kTimeout));
+  SHOAL_ASSIGN_OR_RETURN(id_, SubmitJob(scheduler_.get(), file, /*restore_from=*/"", kTimeout));
   for (uint32_t thread = 0; thread < lanes; ++thread) {
     SHOAL_ASSIGN_OR_RETURN(BenchLane lane, TakeLane(thread));
     lanes_.push_back(std::move(lane));

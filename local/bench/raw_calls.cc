@@ -101,7 +101,7 @@ absl::StatusOr<Child> Spawn() {
 absl::StatusOr<BenchRows> RunRawServer(BenchSize) {
   KeepFreedMemory();  // as a server does
   Echo echo;
-  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Start({}, &echo));
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Start({}, {&echo}));
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
   for (char c; read(STDIN_FILENO, &c, 1) == 1;) {
