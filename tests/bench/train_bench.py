@@ -194,7 +194,7 @@ def liblinear(bench, train, evaluation):
             for line in source:
                 out.write(re.sub(r"(\d+):", lambda match: "%d:" % (int(match.group(1)) + 1), line))
     model, predictions = bench.path("liblinear.model"), bench.path("liblinear.out")
-    run(["liblinear-train", "-q", "-s", "0", "-c", "0.1", paths[0], model])
+    run(["liblinear-train", "-q", "-s", "0", paths[0], model])
     run(["liblinear-predict", "-b", "1", "-q", paths[1], model, predictions])
     return log_loss(predictions, paths[1])
 
@@ -233,7 +233,7 @@ def t5(bench):
         others["liblinear"] = linear
     if has_module("sklearn"):
         others["SGDClassifier"] = run_json([PYTHON, os.path.join(PEERS, "sgd_sklearn.py"), train, evaluation])["logloss"]
-    for preset, rate, wanted in (("fm", "0.1", 350_000), ("lr", "0.1", 1_000_000)):
+    for preset, rate, wanted in (("fm", "0.1", 350_000), ("lr", "0.05", 1_000_000)):
         samples = [after_first_pass(bench, preset, rate, train, evaluation) for _ in range(bench.repeats)]
         rows.emit("T5", "%s, k=16" % preset if preset == "fm" else preset, "examples/s after pass 1",
                   [sample[0] for sample in samples], [wanted], "wanted", 1)

@@ -22,6 +22,8 @@ class DecodedSplit {
 
   uint64_t records() const { return row_of_.size(); }
   uint64_t bytes() const;
+  // Fetches record `index` into the cache: a pass visits them in random order.
+  void Prefetch(uint64_t index) const;
   // Appends record `index` to a batch whose columns have been set up, as record `number` of the pass's split.
   void Append(uint64_t index, uint64_t number, Batch* batch) const;
 
