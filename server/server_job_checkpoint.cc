@@ -14,6 +14,8 @@ namespace {
 // Copies of partitions that may wait for the disk. In bsp lanes stand still until everything is copied, so a job whose
 // part is no larger than this loses no time to the disk; more would be much beside what the tables themselves take.
 constexpr uint64_t kMostQueuedBytes = 256 << 20;
+// Nobody waits for the copies of asp and ssp: few at a time stay in the caches and in the same memory.
+constexpr uint64_t kFewQueuedBytes = 16 << 20;
 
 }  // namespace
 
@@ -71,8 +73,9 @@ absl::StatusOr<PartInfo> ServerJob::WritePart(const CheckpointTask& task, absl::
   SHOAL_RETURN_IF_ERROR(HoldRound(task, timeout, &cut));
   const std::shared_ptr<const OwnerMap> map = Map();
   const uint64_t rounds = schema_->sync == SyncMode::kBsp ? cut : 0;
-  absl::StatusOr<std::unique_ptr<BackgroundWriter>> writer = BackgroundWriter::Create(
-      absl::StrCat(task.dir(), "/", task.name(), ".tmp"), PartFileName(options_.name), Header(), kMostQueuedBytes);
+  absl::StatusOr<std::unique_ptr<BackgroundWriter>> writer =
+      BackgroundWriter::Create(absl::StrCat(task.dir(), "/", task.name(), ".tmp"), PartFileName(options_.name),
+                               Header(), schema_->sync == SyncMode::kBsp ? kMostQueuedBytes : kFewQueuedBytes);
   PartInfo info;
   absl::Status status = writer.status();
   if (status.ok()) status = CopyPartitions(task, *map, rounds, timeout, writer->get(), &info);

@@ -32,6 +32,9 @@ struct PartHeader {
   uint32_t slot_count() const { return slots.empty() ? 1 : static_cast<uint32_t>(slots.size()); }
 };
 
+// Bytes of a row, or of a counted key, beside its values.
+inline constexpr uint64_t kSectionRowBytes = 24;
+
 // One partition's progress.
 struct PartitionProgress {
   // Of `base`: the section holds everything.

@@ -12,6 +12,9 @@
 namespace shoal {
 namespace {
 
+// Room for progress and the heads of blocks; more of them only cost a copy.
+constexpr uint64_t kSectionOverheadBytes = 16 << 10;
+
 // Hash of key bytes, then weights and state: two updates of one XXH64.
 uint64_t RowHash(XXH64_state_t* hasher, uint64_t key, absl::Span<const float> first, absl::Span<const float> second) {
   XXH64_reset(hasher, 0);
@@ -25,6 +28,12 @@ uint64_t RowHash(XXH64_state_t* hasher, uint64_t key, absl::Span<const float> fi
 
 PartEntry Partition::Write(const Trackers::value_type* since, uint64_t rounds_applied, std::string* out) const {
   const size_t begin = out->size();
+  if (since == nullptr) {
+    // At once: growing by doubling would copy everything once more, under the lock.
+    uint64_t bytes = dense_.bytes() + kSectionOverheadBytes;
+    for (const auto& table : tables_) bytes += table->SectionBytes();
+    out->reserve(begin + bytes);
+  }
   SectionWriter writer(out);
   PartitionProgress progress;
   progress.partition = id_;

@@ -69,6 +69,8 @@ class SparseTable {
   // Drops expired rows and counted keys among the next `cells` index cells.
   void Sweep(uint64_t now, uint64_t cells, PushTally* tally);
   uint64_t cells() const { return index_.cells(); }
+  // Upper bound of what a full section holds of it.
+  uint64_t SectionBytes() const { return index_.size() * (kSectionRowBytes + values_ * sizeof(float)); }
   uint64_t bytes() const { return slabs_.size() * pool_->slab_bytes() + index_.bytes(); }
 
   // Calls row(key, slot, touched, weights and state) and counted(key, slot, touched, count) for all that is not

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -221,10 +222,18 @@ void Forget(const std::string& dir) {
   }
 }
 
+// CPU time of all threads: what other processes take from the machine does not count.
+double CpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double Rate(uint64_t bytes, double seconds) { return 1e-9 * static_cast<double>(bytes) / seconds; }
 
 absl::Status Run(const Options& options) {
   fs::create_directories(options.dir);
+  const std::vector<float> zeros(kBenchKeys * options.job.dim, 0);
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<Cluster> cluster, Cluster::Create(options.job, options.servers, 1, ""));
   cluster->Fill();
   uint64_t full_bytes = 0, delta_bytes = 0;
@@ -242,8 +251,16 @@ absl::Status Run(const Options& options) {
     after = load.Rate(pause);
   }
   SHOAL_RETURN_IF_ERROR(full.status());
+  const double cpu = CpuSeconds();
+  uint64_t quiet_bytes = 0;
+  SHOAL_RETURN_IF_ERROR(cluster->Save(options.dir + "/quiet", "c1", 1, "", &quiet_bytes).status());
+  const double save_cpu = CpuSeconds() - cpu;
+  fs::remove_all(options.dir + "/quiet");
+  full = cluster->Save(options.dir, "c2", 2, "", &full_bytes);
+  SHOAL_RETURN_IF_ERROR(full.status());
+  for (uint64_t b = 0; b < 16; ++b) cluster->Push(2, UniformKeys(options.job, kBenchKeys / 4, b), zeros.data());
   const double begun = WallSeconds();
-  delta = cluster->Save(options.dir, "c2", 2, "c1", &delta_bytes);
+  delta = cluster->Save(options.dir, "c3", 3, "c2", &delta_bytes);
   delta_seconds = WallSeconds() - begun;
   SHOAL_RETURN_IF_ERROR(delta.status());
   const auto digest = cluster->Digest();
@@ -253,9 +270,9 @@ absl::Status Run(const Options& options) {
   fs::remove(plain);
   Forget(*full);
   Forget(*delta);
-  const double loading = WallSeconds();
+  const double loading = WallSeconds(), load_begun = CpuSeconds();
   SHOAL_ASSIGN_OR_RETURN(cluster, Cluster::Create(options.job, options.restore_servers, 2, *delta));
-  const double load_seconds = WallSeconds() - loading;
+  const double load_seconds = WallSeconds() - loading, load_cpu = CpuSeconds() - load_begun;
   const auto loaded = cluster->Digest();
   std::printf("%llu rows of dim %u, %d servers\n", static_cast<unsigned long long>(digest.second), options.job.dim,
               options.servers);
@@ -267,6 +284,8 @@ absl::Status Run(const Options& options) {
               load_seconds, Rate(full_bytes + delta_bytes, load_seconds), Rate(full_bytes, disk_read),
               options.restore_servers);
   std::printf("%-34s %8.2f / %.2f / %.2f M rows/s\n", "pushes before / during / after", before, during, after);
+  std::printf("%-34s %8.3f s to write (%.2f GB/s of a core), %.3f s to restore (%.2f GB/s of a core)\n", "CPU time",
+              save_cpu, Rate(quiet_bytes, save_cpu), load_cpu, Rate(full_bytes + delta_bytes, load_cpu));
   if (loaded != digest) {
     return absl::DataLossError(absl::StrCat("loaded ", loaded.second, " rows with digest ", absl::Hex(loaded.first),
                                             ", saved ", digest.second, " with ", absl::Hex(digest.first)));
