@@ -133,6 +133,31 @@ TEST_CASE("bsp: partitions move with what is held; the bits are those of an undi
   CHECK(cluster.Digest() == expected);
 }
 
+TEST_CASE("bsp: what a finished move froze stays frozen as long as the hold lasts, for other moves", "[server][unit]") {
+  TestCluster cluster(BspConfig(), 2);
+  cluster.view().set_has_hold(true);
+  cluster.view().set_hold_round(1);
+  cluster.Publish(0, {5});
+  Round(&cluster, 0);
+  REQUIRE(cluster.Copy(Task::MOVE_PARTITIONS, 5, 0, {0}, 1).ok());
+  cluster.Publish();
+  CHECK(cluster.Open(1, 1, 0, 0).outcome == RequestOutcome::kStaleMap);
+  SECTION("the map comes") {
+    cluster.Give({0}, 1);
+    cluster.view().set_has_hold(false);
+    cluster.Publish();
+    CHECK(cluster.server(1).ReportDone(1)->size() == 5);
+  }
+  SECTION("the moves are given up") {
+    cluster.view().set_has_hold(false);
+    cluster.Publish();
+    CHECK(cluster.Open(1, 1, 0, 0).outcome == RequestOutcome::kOk);
+  }
+  Round(&cluster, 1);
+  CHECK(Applied(&cluster, 0) == 2);
+  CHECK(Applied(&cluster, 1) == 2);
+}
+
 TEST_CASE("bsp: a lane that has announced its end is known to a server that joins", "[server][unit]") {
   TestCluster cluster(BspConfig(), 2);
   const std::vector<uint32_t> theirs = cluster.PartitionsOf(1);

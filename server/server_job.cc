@@ -142,7 +142,8 @@ void ServerJob::EndTasks(const std::set<uint64_t>& tasks, ReleasedList* released
   std::shared_ptr<OwnerMap> next;
   for (uint32_t p = 0; p < schema_->partitions; ++p) {
     const OwnerMap::Place& place = map_->at[p];
-    const bool thaw = place.role == PartitionRole::kFrozen && tasks.count(place.move_task) == 0;
+    // bsp: several moves end with one map, and the hold with it. Until then what one of them froze stays frozen.
+    const bool thaw = place.role == PartitionRole::kFrozen && tasks.count(place.move_task) == 0 && !hold_.has_value();
     const bool leave = place.stream != nullptr && !place.backup_listed && tasks.count(place.backup_task) == 0;
     if (!thaw && !leave) continue;
     if (next == nullptr) next = std::make_shared<OwnerMap>(*map_);
@@ -174,9 +175,9 @@ void ServerJob::UpdateView(const JobNews& news) {
           map_warning_ = absl::StrCat("map version ", view.map_version(), " is not usable, version ", map_->version,
                                       " stays: ", taken.message());
       }
+      hold_ = view.has_hold() ? absl::optional<uint64_t>(view.hold_round()) : absl::nullopt;
       tasks_ = news.tasks;
       if (news.tasks != nullptr) EndTasks(*news.tasks, &released);
-      hold_ = view.has_hold() ? absl::optional<uint64_t>(view.hold_round()) : absl::nullopt;
     }
     Proceed(&released);
   }
