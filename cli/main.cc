@@ -18,7 +18,7 @@ void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
         shoal::cli::AddScheduler,  shoal::cli::AddServer,       shoal::cli::AddWorker,   shoal::cli::AddSubmit,
         shoal::cli::AddList,       shoal::cli::AddStatus,       shoal::cli::AddWatch,    shoal::cli::AddLogs,
         shoal::cli::AddCancel,     shoal::cli::AddDrain,        shoal::cli::AddBench,    shoal::cli::AddDoctor,
-        shoal::cli::AddVersion}) {
+        shoal::cli::AddRecords,    shoal::cli::AddVersion}) {
     add(app, action);
   }
 }

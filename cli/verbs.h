@@ -30,6 +30,7 @@ void AddValidate(CLI::App* root, Action* action);
 void AddVerifyParity(CLI::App* root, Action* action);
 void AddEvaluate(CLI::App* root, Action* action);
 void AddPredict(CLI::App* root, Action* action);
+void AddRecords(CLI::App* root, Action* action);
 void AddCheckpoint(CLI::App* root, Action* action);
 void AddDatagen(CLI::App* root, Action* action);
 void AddBench(CLI::App* root, Action* action);

@@ -1,6 +1,7 @@
 #include "local/checkpoint_report.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -41,6 +42,19 @@ void AppendFloats(absl::Span<const float> values, std::string* text) {
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < std::min(kShown, values.size()); ++i) absl::StrAppendFormat(text, " %.6g", values[i]);
   if (values.size() > kShown) absl::StrAppend(text, " ... (", values.size(), ")");
+}
+
+// Adam and AMSGrad end their state with a step count whose bits stand in place of a float (docs/checkpoint-format.md).
+bool EndsWithSteps(const Optimizer& optimizer) { return optimizer.has_adam() || optimizer.has_amsgrad(); }
+
+void AppendState(absl::Span<const float> state, const Optimizer& optimizer, std::string* text) {
+  if (state.empty()) return;
+  absl::StrAppend(text, " | state");
+  if (!EndsWithSteps(optimizer)) return AppendFloats(state, text);
+  AppendFloats(state.subspan(0, state.size() - 1), text);
+  uint32_t steps;
+  std::memcpy(&steps, &state.back(), sizeof(steps));
+  absl::StrAppend(text, " t ", steps);
 }
 
 }  // namespace
@@ -145,13 +159,15 @@ nlohmann::ordered_json ManifestJson(const std::string& dir, const Manifest& mani
 
 absl::StatusOr<std::string> RowsText(const std::string& dir, uint64_t limit) {
   std::map<std::pair<std::string, bool>, uint64_t> shown;  // a tensor may bear a table's name
-  std::string text;
-  SHOAL_RETURN_IF_ERROR(VisitRows(dir, [&](const CheckpointRow& row) {
+  std::string text, resolved;
+  SHOAL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(dir, &resolved));
+  const OptimizerPair& optimizer = manifest.job().optimizer();
+  SHOAL_RETURN_IF_ERROR(VisitRows(resolved, [&](const CheckpointRow& row) {
     if (shown[{std::string(row.table), row.dense}]++ >= limit) return;
-    absl::StrAppend(&text, row.table, row.dense ? " block " : " key ", row.key, ":");
+    absl::StrAppend(&text, row.table, row.dense ? " block " : " key ", row.key, row.slot.empty() ? "" : " of ",
+                    row.slot, ":");
     AppendFloats(row.weights, &text);
-    if (!row.state.empty()) absl::StrAppend(&text, " | state");
-    AppendFloats(row.state, &text);
+    AppendState(row.state, row.dense ? optimizer.dense() : optimizer.sparse(), &text);
     absl::StrAppend(&text, "\n");
   }));
   return text;

@@ -156,6 +156,19 @@ Json SlotsJson(const JobStatus& status) {
   return json;
 }
 
+Json RefusedJson(const RefusedBatch& batch) {
+  Json rows = Json::array();
+  for (const RefusedRows& refused : batch.rows()) {
+    rows.push_back({{refused.dense() ? "tensor" : "table", refused.table()},
+                    {refused.dense() ? "blocks" : "rows", refused.rows()}});
+    if (!refused.dense()) rows.back()["slot"] = refused.slot();
+  }
+  return {{"worker", batch.worker()},     {"lane", batch.lane()},   {"pass", batch.pass()},
+          {"split", batch.split()},       {"begin", batch.begin()}, {"end", batch.end()},
+          {"round", batch.round()},       {"file", batch.file()},   {"file_begin", batch.file_begin()},
+          {"file_end", batch.file_end()}, {"refused", rows}};
+}
+
 std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
 void AppendHistogramText(const char* name, const HistogramProto& histogram, std::string* text) {
@@ -208,6 +221,23 @@ void AppendSlots(const JobStatus& status, std::string* text) {
     absl::StrAppendFormat(text, "  %-*s  %-*s %11d %9.1f %11d %12d %9d %9d\n", table, report.table(), slot,
                           report.slot(), report.rows(), static_cast<double>(report.bytes()) / (1 << 20),
                           report.guard_refused(), report.not_admitted(), report.memory_refused(), report.expired());
+  }
+}
+
+void AppendRefused(const JobStatus& status, std::string* text) {
+  if (status.refused_batches() == 0) return;
+  // More are in --json.
+  constexpr int kShown = 4;
+  absl::StrAppend(text, "  refused     ", status.refused_batches(),
+                  " batches in part, by the guard; `shoal records` prints them. The newest:\n");
+  for (int i = std::max(0, status.refused_size() - kShown); i < status.refused_size(); ++i) {
+    const RefusedBatch& batch = status.refused(i);
+    absl::StrAppend(text, "              ", batch.worker(), " pass ", batch.pass(), " split ", batch.split(),
+                    " records [", batch.begin(), ", ", batch.end(), ")", batch.round() ? " (of the round)" : "", ":");
+    for (const RefusedRows& rows : batch.rows()) {
+      absl::StrAppend(text, " ", rows.table(), rows.slot().empty() ? "" : "/", rows.slot(), " ", rows.rows());
+    }
+    absl::StrAppend(text, "\n");
   }
 }
 
@@ -343,6 +373,8 @@ nlohmann::ordered_json JobJson(const JobStatus& status) {
   json["workers"] = WorkersJson(status);
   json["servers"] = ServersJson(status);
   json["slots"] = SlotsJson(status);
+  json["refused_batches"] = {{"count", status.refused_batches()}, {"newest", Json::array()}};
+  for (const RefusedBatch& batch : status.refused()) json["refused_batches"]["newest"].push_back(RefusedJson(batch));
   json["digest"] = Json::object();
   for (const TableDigest& digest : status.digests()) json["digest"][digest.table()] = Hex(digest.sum());
   return json;
@@ -365,6 +397,7 @@ std::string JobText(const JobStatus& status) {
   AppendRecoveries(status, &text);
   AppendShares(status, &text);
   AppendSlots(status, &text);
+  AppendRefused(status, &text);
   if (!status.checkpoint().empty()) absl::StrAppend(&text, "  checkpoint  ", status.checkpoint(), "\n");
   return text;
 }

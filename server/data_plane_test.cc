@@ -229,10 +229,26 @@ TEST_CASE("Guard, admission, soft and hard memory limits", "[server][unit]") {
     const PushReply reply = cluster.PushTo(0, batch);
     CHECK(reply.guard_refused == 4);
     CHECK((reply.not_admitted == 0 && reply.memory_refused == 0));
+    const ServerJobReport report = cluster.server(0).Report(1);
+    CHECK(report.refused_batches() == 1);
+    REQUIRE(report.refused_size() == 1);
+    const RefusedBatch& refused = report.refused(0);
+    CHECK((refused.number() == 1 && refused.lane() == 1 && refused.begin() == 0 && refused.end() == 2));
+    REQUIRE(refused.rows_size() == 2);
+    CHECK((!refused.rows(0).dense() && refused.rows(0).slot_index() == 0 && refused.rows(0).rows() == 3));
+    CHECK((refused.rows(1).dense() && refused.rows(1).table_index() == 0 && refused.rows(1).rows() == 1));
+    // A repeat is a duplicate and refuses nothing; of many refused batches the newest are kept.
+    cluster.PushTo(0, batch);
+    CHECK(cluster.server(0).Report(1).refused_batches() == 1);
+    for (uint64_t b = 1; b <= 40; ++b) cluster.PushTo(0, Batch(2 * b, 2 * b + 2, {{1, {1, std::nanf("")}}}));
+    const ServerJobReport many = cluster.server(0).Report(1);
+    CHECK(many.refused_batches() == 41);
+    REQUIRE(many.refused_size() == 32);
+    CHECK((many.refused(0).number() == 10 && many.refused(31).number() == 41 && many.refused(31).begin() == 80));
     CHECK(cluster.Read(1) == std::vector<float>{0, 0});
     CHECK(cluster.Read(4) == std::vector<float>{-10, 10});
-    CHECK(cluster.server(0).Report(1).guard_refused() == 4);
-    CHECK(cluster.server(0).Report(1).rows() == 1);
+    CHECK(report.guard_refused() == 4);
+    CHECK(report.rows() == 1);
     CHECK(Uniform(cluster.PushTo(0, batch), 1) == PushOutcome::kDuplicate);
   }
   SECTION("a key gets its row with the push that completes the count") {

@@ -11,6 +11,7 @@ namespace shoal {
 Contribution::Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes)
     : schema_(schema),
       range_(RangeOf(schema, request)),
+      lane_(request.header.lane),
       reserved_bytes_(reserved_bytes),
       partitions_(request.partitions.begin(), request.partitions.end()),
       dense_(request.dense.begin(), request.dense.end()) {
@@ -39,6 +40,7 @@ Contribution::Contribution(const JobSchema& schema, const PushRequest& request, 
 Contribution::Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held)
     : schema_(schema),
       range_{held.split(), held.lease(), held.begin(), held.end(), held.end_of_split(), held.examples()},
+      lane_(held.lane()),
       reserved_bytes_(0),
       partitions_{partition},
       dense_(held.dense().begin(), held.dense().end()),
@@ -68,6 +70,7 @@ void Contribution::WriteTo(uint32_t partition, HeldLane* out) const {
   out->set_end(range_.end);
   out->set_end_of_split(range_.end_of_split);
   out->set_examples(range_.examples);
+  out->set_lane(lane_);
   std::vector<RowGradients> gradients;
   const float* dense = nullptr;
   GradientsOf(partition, &gradients, &dense);

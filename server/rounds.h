@@ -24,6 +24,7 @@ class Contribution {
   Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held);
 
   const PushRange& range() const { return range_; }
+  uint64_t lane() const { return lane_; }  // its id, not the logical one
   uint64_t reserved_bytes() const { return reserved_bytes_; }
   bool Covers(uint32_t partition) const;
   // Appends this lane's gradients of one partition; dense is set when the push carried any.
@@ -42,6 +43,7 @@ class Contribution {
   };
   const JobSchema& schema_;
   const PushRange range_;
+  const uint64_t lane_;
   const uint64_t reserved_bytes_;
   std::vector<uint32_t> partitions_;
   std::vector<Group> groups_;

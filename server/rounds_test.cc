@@ -137,6 +137,50 @@ TEST_CASE("bsp: a round waits for all contributions and marks; repeats are dupli
   CHECK(cluster.last().code() == absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_CASE("bsp: what the guard refuses of a round is blamed on the lanes whose own gradient is bad", "[server][unit]") {
+  JobConfig config = BspConfig();
+  config.mutable_job()->mutable_guard()->set_max_abs(10);
+  config.mutable_plan()->mutable_schema()->add_slots("a");
+  config.mutable_plan()->mutable_schema()->add_slots("b");
+  TestCluster cluster(config, 1);
+  const auto round = [&](uint64_t number, const std::map<uint32_t, TestBatch>& special) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      TestBatch batch = Contribution(lane, number);
+      const auto it = special.find(lane);
+      if (it != special.end()) {
+        batch.rows = it->second.rows;
+        batch.slots = it->second.slots;
+      }
+      cluster.Push(batch);
+    }
+    for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Mark(lane, number);
+    return cluster.server(0).Report(1);
+  };
+  CHECK(round(0, {}).refused_size() == 0);
+  TestBatch bad;
+  bad.rows[100] = {0, std::nanf("")};
+  bad.rows[101] = {200, 0};  // over 9 examples: 22.2
+  bad.slots[101] = 1;
+  ServerJobReport report = round(1, {{1, bad}});
+  REQUIRE(report.refused_size() == 1);
+  CHECK(report.guard_refused() == 2);
+  const RefusedBatch& own = report.refused(0);
+  CHECK((own.lane() == 2 && own.split() == 1 && own.begin() == 4 && own.end() == 8 && !own.round()));
+  REQUIRE(own.rows_size() == 2);
+  CHECK((own.rows(0).slot_index() == 0 && own.rows(0).rows() == 1));
+  CHECK((own.rows(1).slot_index() == 1 && own.rows(1).rows() == 1));
+  // 50 / 9 from each lane is fine, their sum is not: nobody's own gradient is to blame.
+  TestBatch half;
+  half.rows[100] = {50, 0};
+  report = round(2, {{0, half}, {2, half}});
+  REQUIRE(report.refused_size() == 1 + kLanes);
+  CHECK(report.refused_batches() == 1 + kLanes);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const RefusedBatch& shared = report.refused(1 + static_cast<int>(lane));
+    CHECK((shared.round() && shared.lane() == lane + 1 && shared.begin() == 8 && shared.rows_size() == 1));
+  }
+}
+
 TEST_CASE("bsp: rounds go on without lanes that announced their last", "[server][unit]") {
   TestCluster cluster(BspConfig(), 1);
   for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Push(Contribution(lane, 0));

@@ -302,6 +302,7 @@ ServerJobReport ServerJob::Report() const {
   report.set_not_admitted(all.not_admitted);
   report.set_memory_refused(all.memory_refused);
   report.set_expired(all.expired);
+  refused_.Fill(&report);
   std::shared_ptr<const OwnerMap> map;
   std::vector<std::string> warnings;
   {

@@ -19,6 +19,7 @@
 #include "server/live_lanes.h"
 #include "server/owner_map.h"
 #include "server/parameter_server.h"
+#include "server/refused_log.h"
 #include "server/replication/arrival.h"
 #include "server/replication/replica_stream.h"
 #include "server/request_checks.h"
@@ -163,6 +164,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   uint64_t job_ = 0;  // set once, in Fill
   uint64_t run_ = 0;
   StoreStats stats_;
+  RefusedLog refused_;
   std::vector<std::unique_ptr<SlabPool>> pools_;  // by table
   std::atomic<uint64_t> pushes_{0};
 

@@ -109,6 +109,15 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& ha
   stats_.reserved_bytes -= static_cast<int64_t>(reserved);
   if (accepted) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
   CountRefused(tally, reply);
+  RefusedBatch refused;
+  if (TakeRefused(tally, &refused)) {
+    refused.set_lane(request.header.lane);
+    refused.set_pass(request.pass);
+    refused.set_split(request.split);
+    refused.set_begin(request.begin);
+    refused.set_end(request.end);
+    refused_.Add(std::move(refused));
+  }
   return absl::OkStatus();
 }
 
@@ -283,11 +292,16 @@ void ServerJob::Proceed(ReleasedList* released) {
       examples += contribution->range().examples;
     }
     PushTally tally(&stats_);
+    std::vector<uint32_t> partitions;
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
       Partition* const owned = map_->Owned(p);
       if (owned == nullptr) continue;
       rounds_.NextFor(p, &covering);
       owned->ApplyRound(ranges, fold_.Fold(p, covering), examples, &tally);
+      partitions.push_back(p);
+    }
+    for (RefusedBatch& batch : BlameLanes(*schema_, rounds_, partitions, examples, tally)) {
+      refused_.Add(std::move(batch));
     }
     stats_.reserved_bytes -= static_cast<int64_t>(rounds_.reserved_bytes());
     pushes_ += ranges.size();

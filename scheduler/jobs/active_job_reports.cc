@@ -35,6 +35,7 @@ void ActiveJob::OnServerReport(const Process& process, const ServerJobReport& re
   if (metrics_ == nullptr) return;
   metrics_->SetServerReport(process.info.name(), report);
   partitions_.OnLoads(report);
+  for (const std::string& line : metrics_->TakeRefused(process.id, report)) Log(line);
   progress_ = true;
   if (report.warning().empty()) return;
   const std::string warning = absl::StrCat(process.Title(), ": ", report.warning());

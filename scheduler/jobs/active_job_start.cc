@@ -86,7 +86,7 @@ void ActiveJob::BeginChecks() {
 void ActiveJob::MakeLedger() {
   const uint64_t splits = stored_.plan().train().splits_size();
   // A run that goes back keeps what is counted of the examples: they are the same.
-  if (metrics_ == nullptr) metrics_ = std::make_unique<JobMetrics>(splits);
+  if (metrics_ == nullptr) metrics_ = std::make_unique<JobMetrics>(stored_.plan(), job().seed());
   rounds_ = nullptr;
   if (bsp()) {
     auto ledger = std::make_unique<RoundLedger>(splits, job().data().passes(), job().sync().bsp().lanes());

@@ -2,26 +2,10 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/strings/str_cat.h"
 #include "scheduler/jobs/active_job.h"
 #include "scheduler/jobs/job_check.h"
 
 namespace shoal {
-
-namespace {
-
-// Names of the plan; a report is not trusted to stay inside it.
-std::string TableName(const JobPlan& plan, uint32_t table) {
-  const auto& tables = plan.model().tables();
-  return table < static_cast<uint32_t>(tables.size()) ? tables[static_cast<int>(table)].name() : absl::StrCat(table);
-}
-
-std::string SlotName(const JobPlan& plan, uint32_t slot) {
-  const auto& slots = plan.schema().slots();
-  return slot < static_cast<uint32_t>(slots.size()) ? slots[static_cast<int>(slot)] : absl::StrCat(slot);
-}
-
-}  // namespace
 
 JobConfig ActiveJob::Config() const {
   JobConfig config;
@@ -74,22 +58,20 @@ JobStatus ActiveJob::Status(bool sums) const {
   status.set_seconds(absl::ToDoubleSeconds(ran));
   if (metrics_ != nullptr) {
     metrics_->Fill(sums, evaluation_ != nullptr && evaluation_->splits_in_all() > 0, &status);
-    for (SlotReport& slot : *status.mutable_slots()) {
-      slot.set_table(TableName(stored_.plan(), slot.table_index()));
-      slot.set_slot(SlotName(stored_.plan(), slot.slot_index()));
-    }
     if (ran > absl::ZeroDuration()) status.set_examples_per_second(metrics_->examples() / absl::ToDoubleSeconds(ran));
   }
   recoveries_.Fill(&status);
   status.set_partitions_restoring(partitions_.map().CountLost());
   status.set_partitions_moving(partitions_.CountMoving());
   if (job().replicas() > 1) status.set_partitions_without_backup(partitions_.map().CountWithoutBackup());
-  for (WorkerShare& share : *status.mutable_workers()) {
-    share.set_lanes(
-        static_cast<uint32_t>(std::count_if(live_.lanes().begin(), live_.lanes().end(), [&](const auto& lane) {
-          const Process* const process = context_.members->Find(lane.second.thread.process);
-          return process != nullptr && process->info.name() == share.worker();
-        })));
+  // Lanes leave before a job ends: then the share says how many the worker had at most.
+  if (state() == RUNNING) {
+    std::map<std::string, uint32_t> lanes;
+    for (const auto& [id, lane] : live_.lanes()) {
+      const Process* const process = context_.members->Find(lane.thread.process);
+      if (process != nullptr) ++lanes[process->info.name()];
+    }
+    for (WorkerShare& share : *status.mutable_workers()) share.set_lanes(lanes[share.worker()]);
   }
   if (state() == SUCCEEDED && cycle_.has_value()) {
     for (const auto& [table, digest] : cycle_->digests) *status.add_digests() = digest;

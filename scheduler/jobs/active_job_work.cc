@@ -56,6 +56,7 @@ absl::optional<NextWorkReply> ActiveJob::GiveWork(const Process& process, Thread
     const uint64_t lane = context_.state->Next(Counter::kLane);
     next_lane_ = lane + 1;
     recoveries_.OnGrant(lane, live_.Join(lane, thread).clock);
+    metrics_->NameLane(lane, process.info.name(), live_.LanesOf(process.id));
     LiveSetChanged();
   }
   return MakeGrant(*ledger_->Take(context_.state->Next(Counter::kLease), thread), false, thread);

@@ -1,6 +1,7 @@
 #include "scheduler/jobs/job_metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "proto/metrics_convert.h"
@@ -67,6 +68,12 @@ void JobMetrics::AddWorkerReport(const std::string& worker, const WorkerJobRepor
   AddStepTime(report.time(), share.mutable_time());
 }
 
+void JobMetrics::NameLane(uint64_t lane, const std::string& worker, uint32_t lanes) {
+  refused_.NameLane(lane, worker);
+  WorkerShare& share = workers_[worker];
+  share.set_lanes(std::max(share.lanes(), lanes));
+}
+
 void JobMetrics::SetServerReport(const std::string& server, const ServerJobReport& report) {
   servers_[server] = report;
 }
@@ -93,7 +100,11 @@ void JobMetrics::FillSlots(JobStatus* status) const {
       sum.set_expired(sum.expired() + slot.expired());
     }
   }
-  for (const auto& [index, sum] : sums) *status->add_slots() = sum;
+  for (auto& [index, sum] : sums) {
+    sum.set_table(TableName(plan_, index.first));
+    sum.set_slot(SlotName(plan_, index.second));
+    *status->add_slots() = std::move(sum);
+  }
 }
 
 void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
@@ -112,6 +123,7 @@ void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
     share->mutable_report()->clear_refused();
   }
   FillSlots(status);
+  refused_.Fill(status);
   if (!sums) return;
   if (!train_.empty()) *status->mutable_train() = ToProto(train_.rbegin()->second);
   if (evaluates) *status->mutable_eval() = ToProto(eval_);

@@ -6,18 +6,21 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/metrics.h"
 #include "proto/scheduler.pb.h"
+#include "scheduler/jobs/refused_batches.h"
 
 namespace shoal {
 
 // Training and evaluation metrics of one job, and the counters of its workers and servers. Not thread-safe.
 class JobMetrics {
  public:
-  // `splits`: per pass.
-  explicit JobMetrics(uint64_t splits) : splits_(splits) {}
+  // `plan` must outlive it. `seed`: of the job, on which the order of splits depends.
+  JobMetrics(const JobPlan& plan, uint64_t seed)
+      : plan_(plan), splits_(static_cast<uint64_t>(plan.train().splits_size())), refused_(plan, seed) {}
 
   // Counts the segment unless some of it was counted before. INVALID_ARGUMENT for malformed sums.
   absl::Status AddSegment(const MetricSegment& segment);
@@ -25,6 +28,12 @@ class JobMetrics {
   void ClearEval() { eval_ = MetricSums(); }  // evaluation begins anew
   void AddWorkerReport(const std::string& worker, const WorkerJobReport& report);
   void SetServerReport(const std::string& server, const ServerJobReport& report);
+  // Lines for the log about batches that the guard of the server's process refused.
+  std::vector<std::string> TakeRefused(uint64_t process, const ServerJobReport& report) {
+    return refused_.Take(process, report);
+  }
+  // The lane is the worker's, which has `lanes` now.
+  void NameLane(uint64_t lane, const std::string& worker, uint32_t lanes);
 
   // The split was handed in with this many records, whose segments have come or are on their way.
   void ExpectRecords(uint64_t pass, uint64_t split, uint64_t records);
@@ -33,14 +42,16 @@ class JobMetrics {
 
   uint64_t examples() const { return examples_; }
   const WorkerJobReport& counters() const { return counters_; }
-  // Fills examples, counters, workers, servers and slots (without names); `sums`: train and eval too.
+  // Fills examples, counters, workers (lanes: the most at one time), servers, slots and refused batches; `sums`: train
+  // and eval too.
   void Fill(bool sums, bool evaluates, JobStatus* status) const;
 
  private:
   void FillSlots(JobStatus* status) const;
   uint64_t Number(uint64_t pass, uint64_t split) const { return pass * splits_ + split; }
 
-  const uint64_t splits_;
+  const JobPlan& plan_;
+  const uint64_t splits_;                           // per pass
   std::unordered_map<uint64_t, uint64_t> counted_;  // split over all passes -> end of the last segment
   std::unordered_map<uint64_t, uint64_t> expected_;
   std::map<uint64_t, MetricSums> train_;  // by pass, the newest two: a pass opens before the last is over
@@ -49,6 +60,7 @@ class JobMetrics {
   WorkerJobReport counters_;
   std::map<std::string, WorkerShare> workers_;
   std::map<std::string, ServerJobReport> servers_;
+  RefusedBatches refused_;
 };
 
 }  // namespace shoal

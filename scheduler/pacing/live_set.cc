@@ -43,4 +43,9 @@ void LiveSet::Report(uint64_t lane, uint64_t process, uint64_t clock) {
   if (it != lanes_.end() && it->second.thread.process == process) it->second.clock = std::max(it->second.clock, clock);
 }
 
+uint32_t LiveSet::LanesOf(uint64_t process) const {
+  return static_cast<uint32_t>(std::count_if(
+      lanes_.begin(), lanes_.end(), [process](const auto& lane) { return lane.second.thread.process == process; }));
+}
+
 }  // namespace shoal

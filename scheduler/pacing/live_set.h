@@ -29,6 +29,7 @@ class LiveSet {
   void Report(uint64_t lane, uint64_t process, uint64_t clock);
 
   const std::map<uint64_t, Lane>& lanes() const { return lanes_; }
+  uint32_t LanesOf(uint64_t process) const;
 
  private:
   void Erase(std::map<uint64_t, Lane>::iterator it);
