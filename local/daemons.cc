@@ -197,6 +197,7 @@ absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* st
   worker.threads = options.threads;
   worker.scheduler = scheduler.get();
   worker.before_batch = options.before_batch;
+  worker.warn = [name = worker.name](const std::string& what) { spdlog::warn("{}: {}", name, what); };
   worker.connect = [&options](const ServerAddress& server) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
     SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ParameterClient> client, GrpcParameterClient::Create(server.address()));
     return options.wrap ? options.wrap(server, std::move(client)) : std::move(client);

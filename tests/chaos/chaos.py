@@ -78,7 +78,7 @@ class Run:
         self.replicas = options.replicas or (1 if self.mode == "bsp" else 1 + (seed // 3) % 2)
         self.folder = folder
         self.schedule = schedule or make_schedule(seed, options.seconds, options.workers, options.servers,
-                                                  options.deadline, options.faults, options.every)
+                                                  options.deadline, options.faults, options.every, options.once)
         self.happened = collections.Counter()
         self.drained = {}  # daemons that `shoal drain` was asked for, by name
         self.restarts = {}  # of those told to go: seconds until they are started again
@@ -557,6 +557,7 @@ def parse(arguments):
     parser.add_argument("--deadline", type=float, default=1.5, help="seconds of silence until a process counts as dead")
     parser.add_argument("--grace", type=int, default=20, help="--grace-period of servers, seconds")
     parser.add_argument("--every", type=float, default=1.0, help="mean seconds between faults")
+    parser.add_argument("--once", action="store_true", help="one fault a run, at any time")
     parser.add_argument("--rate", type=float, default=0.002, help="of each transport fault, by call")
     parser.add_argument("--wrong-rate", type=float, default=0.05, help="of wrong watermarks, by opening of a split")
     parser.add_argument("--batch-ms", type=int, default=10, help="least time for a batch while faults happen")

@@ -35,6 +35,13 @@ class ScheduleTest(unittest.TestCase):
         seen = {event["fault"] for seed in range(1, 9) for event in make_schedule(seed, 20, 3, 3, 1.5)}
         self.assertEqual(seen, set(ALL_FAULTS))
 
+    def test_once_is_once_at_any_time(self):
+        schedules = [make_schedule(seed, 10, 3, 3, 1.5, ("server_kill",), once=True) for seed in range(30)]
+        self.assertEqual({len(schedule) for schedule in schedules}, {1})
+        times = [schedule[0]["at"] for schedule in schedules]
+        self.assertLess(min(times), 3)
+        self.assertGreater(max(times), 6)
+
     def test_only_the_faults_that_are_wanted(self):
         seen = {event["fault"] for event in make_schedule(1, 20, 3, 3, 1.5, ("worker_kill", "slow_link"))}
         self.assertEqual(seen, {"worker_kill", "slow_link"})
@@ -150,7 +157,7 @@ class ChecksTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         options = argparse.Namespace(mode=mode, replicas=1, seconds=1, workers=1, servers=1, deadline=1, faults=[],
-                                     every=1, rows=100, job="counting")
+                                     every=1, once=False, rows=100, job="counting")
         return Run(options, 1, folder.name)
 
     def log(self, run, *lines):

@@ -33,15 +33,16 @@ WEIGHTS = {
 }
 
 
-def make_schedule(seed, seconds, workers, servers, deadline, faults=ALL_FAULTS, every=1.0):
-    """Faults by time: {"at": seconds from the first example, "fault": kind, ...}. A function of its arguments."""
+def make_schedule(seed, seconds, workers, servers, deadline, faults=ALL_FAULTS, every=1.0, once=False):
+    """Faults by time: {"at": seconds from the first example, "fault": kind, ...}; `once`: one, at any time. A function of
+    its arguments."""
     rng = random.Random(seed)
     kinds = [kind for kind in ALL_FAULTS if kind in faults]
     events = []
-    at = 0.5
+    at = rng.uniform(0.05, 0.8) * seconds if once else 0.5
     # Every kind comes up in turn over the seeds, whatever the dice say.
     forced = [kinds[(seed * 3 + i) % len(kinds)] for i in range(3)] if kinds else []
-    while at < seconds and kinds:
+    while at < seconds and kinds and not (once and events):
         if forced:
             kind = forced.pop()
         else:

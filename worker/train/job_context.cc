@@ -39,7 +39,7 @@ absl::Status JobContext::UpdateView(const JobView& view) {
 
 absl::Status JobContext::TakeMap(const JobView& view, std::vector<std::shared_ptr<ParameterClient>>* gone) {
   MutexLock lock(&mu_);
-  if (routes_ != nullptr && routes_->version >= view.map_version()) return absl::OkStatus();
+  if (routes_ != nullptr && (routes_->version >= view.map_version() || view.owner_size() == 0)) return absl::OkStatus();
   std::vector<std::vector<uint32_t>> owned(static_cast<size_t>(view.servers_size()));
   if (view.owner_size() != static_cast<int>(config().partitions())) {
     return absl::InvalidArgumentError(

@@ -92,6 +92,10 @@ TEST_CASE("JobContext: lanes talk to servers with partitions only, and an older 
   CHECK(rig.connected.count(1) == 0);
   REQUIRE(rig.Update(4, {}, {1}).ok());
   CHECK(rig.context->routes()->version == 5);
+  JobView waiting;  // the job waits for servers
+  waiting.set_map_version(6);
+  CHECK(rig.context->UpdateView(waiting).ok());
+  CHECK(rig.context->routes()->version == 5);
   rig.context->Abort(ParameterClient::Calls::kPulls);
   CHECK(rig.aborted == std::map<uint64_t, int>{{3, 100}, {4, 100}});
 }

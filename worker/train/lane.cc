@@ -130,6 +130,9 @@ void Lane::CountReach(const absl::Status& status) {
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   if (lost) {
     ++unreachable_;
+    if (host_.options().warn) {
+      host_.options().warn(absl::StrCat(Who(), " gives its split back and pauses: ", status.message()));
+    }
   } else if (status.ok()) {
     unreachable_ = 0;
   }

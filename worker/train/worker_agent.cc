@@ -30,6 +30,11 @@ constexpr absl::Duration kContextWait = absl::Milliseconds(200);
 // Between questions to a scheduler that cannot be reached: a worker that is told to stop does so within it.
 constexpr absl::Duration kLongestNap = absl::Milliseconds(300);
 
+// A job that waits for servers has no owners; its map is as good as the one before until it has some.
+bool HasNewerMap(const JobView& view, uint64_t version) {
+  return view.map_version() > version && view.owner_size() > 0;
+}
+
 RegisterRequest Registration(const WorkerOptions& options) {
   RegisterRequest request;
   request.set_name(options.name);
@@ -116,7 +121,7 @@ class WorkerAgent::Impl : public LaneHost {
   bool MapSuperseded(uint64_t job, uint64_t version) override {
     MutexLock lock(&mu_);
     const auto view = views_.find(job);
-    return view != views_.end() && view->second.map_version() > version;
+    return view != views_.end() && HasNewerMap(view->second, version);
   }
   void AwaitMap(uint64_t job, uint64_t version, absl::Duration timeout) override;
   absl::StatusOr<NextWorkReply> NextWork(NextWorkRequest request) override;
@@ -259,7 +264,7 @@ void WorkerAgent::Impl::AwaitMap(uint64_t job, uint64_t version, absl::Duration 
     MutexLock lock(&mu_);
     for (;;) {
       auto found = views_.find(job);
-      if (killed() || stopping_ || found == views_.end() || found->second.map_version() > version) break;
+      if (killed() || stopping_ || found == views_.end() || HasNewerMap(found->second, version)) break;
       const absl::Duration left = end - options_.clock->Now();
       if (left <= absl::ZeroDuration()) break;
       changed_.WaitFor(&mu_, left);

@@ -33,6 +33,9 @@ struct WorkerOptions {
   // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses
   // a network; costs one batch of staleness.
   bool pull_ahead = true;
+  // Told, in one line, what hinders a lane without being an error of the job: a server that only this worker cannot
+  // reach. May be empty; called on the lanes' threads.
+  std::function<void(const std::string&)> warn;
   // Tests: called by a lane before each batch; may block, to stop a lane.
   std::function<void(uint32_t thread, uint64_t batches_finished)> before_batch;
 };
