@@ -36,15 +36,30 @@ class LocalCluster::Impl {
     MutexLock lock(&mu_);
     return workers_[static_cast<size_t>(index)].get();
   }
-  ParameterServer* server(int index) { return servers_[static_cast<size_t>(index)].get(); }
+  absl::Status AddServer(const std::string& name);
+  void KillServer(int index);
+  bool ServerEnded(int index, absl::Status* reason) {
+    MutexLock lock(&mu_);
+    return servers_[static_cast<size_t>(index)].agent->Ended(reason);
+  }
+  ParameterServer* server(int index) {
+    MutexLock lock(&mu_);
+    return servers_[static_cast<size_t>(index)].server.get();
+  }
 
  private:
+  // The agent goes first.
+  struct LocalServer {
+    std::shared_ptr<ParameterServer> server;
+    std::unique_ptr<ServerAgent> agent;
+  };
+
   const LocalClusterOptions options_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<SchedulerClient> client_;
-  std::vector<std::shared_ptr<ParameterServer>> servers_;
-  std::vector<std::unique_ptr<ServerAgent>> server_agents_;
   Mutex mu_;
+  std::vector<LocalServer> servers_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_address_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, std::weak_ptr<ParameterServer>> by_address_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<WorkerAgent>> workers_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> stop_{false};
@@ -63,27 +78,43 @@ absl::Status LocalCluster::Impl::Start() {
       std::this_thread::sleep_for(kTickEvery);
     }
   });
-  for (int s = 0; s < options_.servers; ++s) {
-    ParameterServerOptions server_options;
-    server_options.name = absl::StrCat("server-", s);
-    server_options.connect = [this](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
-      return NewLocalReplicaClient(FindServer(to.address()));
-    };
-    servers_.push_back(std::make_shared<ParameterServer>(server_options));
-    ServerAgentOptions agent_options;
-    agent_options.name = server_options.name;
-    agent_options.address = absl::StrCat("local:", s);
-    agent_options.server = servers_.back().get();
-    agent_options.scheduler = client_.get();
-    {
-      MutexLock lock(&mu_);
-      by_address_[agent_options.address] = servers_.back();
-    }
-    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ServerAgent> agent, ServerAgent::Start(agent_options, kStartTimeout));
-    server_agents_.push_back(std::move(agent));
-  }
+  for (int s = 0; s < options_.servers; ++s) SHOAL_RETURN_IF_ERROR(AddServer(absl::StrCat("server-", s)));
   for (int w = 0; w < options_.workers; ++w) SHOAL_RETURN_IF_ERROR(AddWorker());
   return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Impl::AddServer(const std::string& name) {
+  ParameterServerOptions server_options;
+  server_options.name = name;
+  server_options.connect = [this](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
+    return NewLocalReplicaClient(FindServer(to.address()));
+  };
+  LocalServer server;
+  server.server = std::make_shared<ParameterServer>(server_options);
+  ServerAgentOptions agent_options;
+  agent_options.name = name;
+  agent_options.server = server.server.get();
+  agent_options.scheduler = client_.get();
+  {
+    MutexLock lock(&mu_);
+    agent_options.address = absl::StrCat("local:", next_address_++);
+    by_address_[agent_options.address] = server.server;
+  }
+  SHOAL_ASSIGN_OR_RETURN(server.agent, ServerAgent::Start(agent_options, kStartTimeout));
+  MutexLock lock(&mu_);
+  servers_.push_back(std::move(server));
+  return absl::OkStatus();
+}
+
+void LocalCluster::Impl::KillServer(int index) {
+  LocalServer server;
+  {
+    MutexLock lock(&mu_);
+    server = std::move(servers_[static_cast<size_t>(index)]);
+  }
+  // Calls to it fail from here on; those that are parked are answered by the end of the server.
+  if (server.agent != nullptr) server.agent->Kill();
+  server.agent.reset();
 }
 
 absl::Status LocalCluster::Impl::AddWorker() {
@@ -117,11 +148,15 @@ absl::Status LocalCluster::Impl::AddWorker() {
 LocalCluster::Impl::~Impl() {
   // Parked calls end at once when everybody is told to go.
   if (scheduler_ != nullptr) scheduler_->ShutdownCluster();
+  std::vector<LocalServer> servers;
   {
     MutexLock lock(&mu_);
     for (std::unique_ptr<WorkerAgent>& worker : workers_) worker->Kill();
+    servers.swap(servers_);
   }
-  for (std::unique_ptr<ServerAgent>& agent : server_agents_) agent->Kill();
+  for (LocalServer& server : servers) {
+    if (server.agent != nullptr) server.agent->Kill();
+  }
   stop_ = true;
   if (ticker_.joinable()) ticker_.join();
 }
@@ -138,6 +173,9 @@ SchedulerClient* LocalCluster::scheduler() { return impl_->scheduler(); }
 void LocalCluster::KillWorker(int worker) { impl_->worker(worker)->Kill(); }
 absl::Status LocalCluster::DrainWorker(int worker, absl::Duration grace) { return impl_->worker(worker)->Drain(grace); }
 absl::Status LocalCluster::AddWorker() { return impl_->AddWorker(); }
+void LocalCluster::KillServer(int server) { impl_->KillServer(server); }
+absl::Status LocalCluster::AddServer(const std::string& name) { return impl_->AddServer(name); }
+bool LocalCluster::ServerEnded(int server, absl::Status* reason) { return impl_->ServerEnded(server, reason); }
 ParameterServer* LocalCluster::server(int index) { return impl_->server(index); }
 
 }  // namespace shoal

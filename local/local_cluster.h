@@ -39,6 +39,10 @@ class LocalCluster {
   void KillWorker(int worker);
   absl::Status DrainWorker(int worker, absl::Duration grace);
   absl::Status AddWorker();
+  // As if the process got kill -9, was started (under this name; its number is the next one), or has ended by itself.
+  void KillServer(int server);
+  absl::Status AddServer(const std::string& name);
+  bool ServerEnded(int server, absl::Status* reason);
   ParameterServer* server(int index);
 
  private:

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <utility>
 #include <vector>
 
 #include "scheduler/ledger/pass_ledger.h"
@@ -114,6 +115,80 @@ TEST_CASE("RoundLedger: the most lanes that a job may have cost a moment", "[sch
   REQUIRE(restored.Restore(ledger.Snapshot()));
   CHECK(restored.AllDone());
   CHECK(restored.splits_done() == 2 * splits);
+}
+
+TEST_CASE("PassLedger: falls back by what restored partitions miss, in all passes", "[scheduler][unit]") {
+  PassLedger ledger(3, 2);
+  const ThreadId a{1, 0};
+  for (uint64_t lease = 1; lease <= 5; ++lease) ledger.Take(lease, a);
+  for (uint64_t lease : {1, 2, 3, 5}) ledger.Complete(lease, a, 0);
+  CHECK(ledger.Reconcile(DoneSet(3), 3) == 0);
+  CHECK_FALSE(ledger.AuditDue());
+  ledger.AuditAgain();
+  CHECK(ledger.AuditDue());
+  DoneSet truth;
+  truth.Restore(1, {2});
+  CHECK(ledger.FallBack(truth) == 2);  // splits 1 and 4 of both passes; 3 is still leased
+  CHECK(ledger.splits_done() == 2);
+  CHECK_FALSE(ledger.AuditDue());
+  CHECK(ledger.Take(6, a)->split == 1);
+  const LeasedWork next = *ledger.Take(7, a);
+  CHECK(next.pass == 1);
+  CHECK(next.split == 1);
+  CHECK(ledger.FallBack(truth) == 0);
+}
+
+PartitionDone Cut(uint64_t prefix, std::vector<uint64_t> extra, uint64_t rounds,
+                  std::vector<std::pair<uint64_t, uint64_t>> open) {
+  PartitionDone done = Done(prefix, std::move(extra));
+  done.set_rounds_applied(rounds);
+  for (const auto& [split, watermark] : open) {
+    OpenSplitState* const state = done.add_open();
+    state->set_split(split);
+    state->set_watermark(watermark);
+  }
+  return done;
+}
+
+TEST_CASE("RoundLedger: goes on from done sets and open watermarks", "[scheduler][unit]") {
+  // 5 splits, 2 lanes: lane 0 has 0, 2, 4, lane 1 has 1, 3. After 5 rounds of batches of 10, lane 0 is in split 2 with
+  // 15 records applied (its last batch was short), lane 1 has finished.
+  RoundLedger ledger(5, 1, 2);
+  const ThreadId a{1, 0};
+  REQUIRE(ledger.Rebuild({Cut(2, {3}, 5, {{2, 15}}), Cut(2, {3}, 5, {{2, 15}})}, 10).ok());
+  CHECK(ledger.splits_done() == 3);
+  const LeasedWork first = *ledger.Take(1, a);
+  CHECK(first.logical_lane == 0);
+  CHECK(first.split == 2);
+  CHECK(first.first_round == 3);
+  const LeasedWork second = *ledger.Take(2, a);
+  CHECK(second.lane_finished);
+  CHECK(second.first_round == 5);
+  CHECK_FALSE(RoundLedger(5, 1, 2).Rebuild({Cut(0, {}, 1, {}), Cut(0, {}, 2, {})}, 10).ok());
+  CHECK_FALSE(RoundLedger(5, 1, 2).Rebuild({Cut(0, {}, 1, {{0, 30}})}, 10).ok());
+  CHECK_FALSE(RoundLedger(5, 1, 2).Rebuild({}, 10).ok());
+}
+
+TEST_CASE("RoundLedger: after a move, lanes end their split again and finished ones are announced again",
+          "[scheduler][unit]") {
+  RoundLedger ledger(3, 1, 2);  // lane 0: 0, 2; lane 1: 1
+  const ThreadId a{1, 0};
+  ledger.Take(1, a);
+  ledger.Take(2, a);
+  ledger.Complete(1, a, 2);  // its last round, 1, is not applied yet
+  ledger.Complete(2, a, 1);
+  REQUIRE(ledger.Take(3, a)->lane_finished);  // lane 1
+  ledger.Complete(3, a, 0);
+  REQUIRE(ledger.Take(4, a)->split == 2);
+  ledger.AfterMove(1);
+  CHECK(ledger.leases() == 0);
+  CHECK(ledger.splits_done() == 1);
+  CHECK(ledger.Complete(4, a, 9) == absl::nullopt);
+  const LeasedWork again = *ledger.Take(5, a);
+  CHECK(again.split == 0);
+  CHECK(again.first_round == 0);
+  CHECK(ledger.Take(6, a)->lane_finished);
+  CHECK_FALSE(ledger.AllDone());
 }
 
 }  // namespace
