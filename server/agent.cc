@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "base/status_macros.h"
 #include "proto/cluster_member.h"
+#include "proto/job/resume_check.h"
 #include "proto/protocol_version.h"
 #include "server/checkpoint/checkpoint.h"
 
@@ -108,6 +109,11 @@ absl::Status ServerAgent::Impl::Prepare(const Task& task) {
   SHOAL_ASSIGN_OR_RETURN(const JobConfig config, scheduler_.GetJobConfig(ref, kCallTimeout));
   SHOAL_ASSIGN_OR_RETURN(const JobView view, ViewOf(task.job()));
   const uint64_t self = member_.identity().process();
+  if (task.kind() == Task::PREPARE_JOB && !task.restore_from().empty()) {
+    std::string dir;
+    SHOAL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(task.restore_from(), &dir));
+    SHOAL_RETURN_IF_ERROR(CheckResumes(manifest, config.job(), &config.plan()));
+  }
   if (task.kind() == Task::PREPARE_JOB) return server_.PrepareJob(config, view, self, task.restore_from());
   if (view.run() != task.run()) {
     return absl::FailedPreconditionError(

@@ -228,6 +228,14 @@ TEST_CASE("Resume: a job that was cancelled goes on, with the same bits in bsp",
   const JobStatus cancelled = *WaitForJob(first.cluster->scheduler(), first.id, {});
   REQUIRE(cancelled.state() == CANCELLED);
   REQUIRE(cancelled.checkpoint() != "");
+  if (bsp) {
+    Job other = job;
+    other.set_seed(7);
+    Training refused(Options(1), other, cancelled.checkpoint());
+    const JobStatus failed = *WaitForJob(refused.cluster->scheduler(), refused.id, {});
+    CHECK(failed.state() == FAILED);
+    CHECK(failed.reason().find("seed") != std::string::npos);
+  }
   Training second(Options(1), job, "latest");
   const JobStatus status = second.AwaitEnd();
   INFO(second.Logs());
