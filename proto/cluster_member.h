@@ -28,7 +28,8 @@ class ClusterMember {
   struct Callbacks {
     // A newer view. On the watch thread; must not block for long.
     std::function<void(const ClusterView&)> on_view;
-    // Does a task and fills in the result besides identity, id, code and, for errors, message. On the thread of the task's queue.
+    // Does a task and fills in the result besides identity, id, code and, for errors, message. On the thread of the
+    // task's queue.
     std::function<absl::Status(const Task&, TaskResult*)> do_task;
     // Tasks that may take minutes have queues of their own, so that nothing waits behind them; empty: one queue for
     // all.

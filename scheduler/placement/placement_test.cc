@@ -75,14 +75,14 @@ TEST_CASE("Placement: balance by count and bytes, with a tolerance", "[scheduler
   for (const PartitionMove& move : PlanBalance(map, even, {1, 2, 3})) map.SetOwner(move.partition, Server(3));
   CHECK(Counts(map) == std::map<uint64_t, int>{{1, 3}, {2, 3}, {3, 2}});
   CHECK(PlanBalance(map, even, {1, 2, 3}).empty());
-  // One heavy partition on server 1: something light leaves it.
+  // One heavy partition: something light leaves its server.
   std::map<uint32_t, PartitionLoad> loads;
   for (uint32_t p = 0; p < 8; ++p) loads[p].set_bytes(p == 0 ? 1 << 20 : 1 << 10);
   const std::vector<PartitionMove> moves = PlanBalance(map, PartitionWeights(8, loads), {1, 2, 3});
   REQUIRE_FALSE(moves.empty());
   for (const PartitionMove& move : moves) {
     CHECK(move.partition != 0);
-    CHECK(map.at(move.partition).owner == 1);
+    CHECK(map.at(move.partition).owner == map.at(0).owner);
   }
 }
 

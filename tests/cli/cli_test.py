@@ -186,7 +186,7 @@ class UsageTest(CliTest):
     def test_version(self):
         version = json.loads(self.check(0, "version", "--json").stdout)
         self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
-        self.assertEqual(version["protocol"], 1)
+        self.assertEqual(version["protocol"], 2)
 
     def test_validate(self):
         self.check(0, "validate", CENSUS)
@@ -272,7 +272,7 @@ class OneProcessTest(CliTest):
         inspected = json.loads(self.check(0, "checkpoint", "inspect", model, "--json").stdout)
         self.assertEqual(inspected["job"], "tiny")
         self.assertEqual(inspected["examples"], 8000)
-        self.assertRegex(self.check(0, "checkpoint", "inspect", model, "--rows", "2").stdout, r"(?m)^\S+ key \d+: ")
+        self.assertRegex(self.check(0, "checkpoint", "inspect", model, "--rows", "2").stdout, r"(?m)^\S+ key \d+ of \S+: ")
         part = os.path.join(checkpoints[0]["path"], inspected["parts"][0]["file"])
         with open(part, "r+b") as file:
             file.seek(os.path.getsize(part) // 2)
@@ -332,7 +332,7 @@ class OneProcessTest(CliTest):
         self.check(0, "checkpoint", "export", checkpoint, "--output", folder)
         arrays = read_npz(archive)
         for name, table in report["tables"].items():
-            text = [line.split("\t") for line in read(os.path.join(folder, name + ".tsv")).splitlines()]
+            text = [line.split("\t") for line in read(os.path.join(folder, name.replace("/", "_") + ".tsv")).splitlines()]
             if "floats" in table:
                 shape, values = arrays[name]
                 self.assertEqual(len(values), table["floats"])
