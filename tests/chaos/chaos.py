@@ -167,9 +167,9 @@ class Run:
         while not self.ended():
             self.tend()
             time.sleep(TEND_SECONDS)
-        for name, (daemon, told) in list(self.fleet.leaving.items()):
-            self.wait_for("%s has gone" % name, lambda daemon=daemon: daemon.process.poll() is not None)
-        self.tend()
+        while self.fleet.leaving:
+            self.tend_processes()
+            time.sleep(TEND_SECONDS)
         return self.last_status
 
     def tend(self):
@@ -190,6 +190,12 @@ class Run:
     def tend_processes(self):
         for name, (daemon, told) in list(self.fleet.leaving.items()):
             code = daemon.process.poll()
+            if code is None and self.forgotten(name, daemon, told):
+                del self.fleet.leaving[name]
+                self.fleet.daemons[name] = daemon
+                self.restarts.pop(name, None)
+                self.happened["drain_forgotten"] += 1
+                continue
             if code is None:
                 if time.monotonic() - told > self.options.grace + self.options.patience:
                     raise Failed("%s was told to go and is still there" % name)
@@ -213,6 +219,18 @@ class Run:
             self.happened["ended_fenced"] += 1
             self.fleet.kill(name)
             self.later(0.5, lambda name=name: self.start_again(name))
+
+    def forgotten(self, name, daemon, told):
+        """Whether a process that only the scheduler has told to go was declared dead before it heard of it: it is a new
+        member then, which nobody has told to go."""
+        if self.drained.get(name) is not daemon or time.monotonic() - told < 5:
+            return False
+        result = self.verb("status", "--json")
+        if result.returncode != 0:
+            return False
+        lives = [process for process in json.loads(result.stdout)["processes"] if process["name"] == name]
+        lives.sort(key=lambda process: process["process"])
+        return lives[-1]["state"] == "ALIVE" and any(process["state"] == "DEAD" for process in lives[:-1])
 
     def later(self, seconds, action):
         self.pending.append((time.monotonic() + seconds, action))
