@@ -168,6 +168,11 @@ BspLane::Next BspLane::Resume(Carried* carried) {
         HandIn(*carried, /*finished=*/false, status);
         return Next::kGone;
       }
+      // A server that has not got the mark would never apply that round, and all lanes would wait for it.
+      if (outcome == RequestOutcome::kStaleMap) {
+        lane_.host_.AwaitMap(grant.job(), carried->routes->version, lane_.backoff_.Next());
+        continue;
+      }
       if (opened->watermarks.empty() || batch >= *batches) {
         carried->round = grant.first_round() + *batches;
         HandIn(*carried, /*finished=*/true, absl::OkStatus());
