@@ -96,7 +96,7 @@ def measure(options, name, mode, calm_batches):
     when = struck[0] if struck else batches(run)[0][0] + half
     victim = arguments.get("who") or ("w" if fault == "workers_gone" else None)
     step = good_step(run, when, victim if victim and len(victim) > 1 else None) if fault else 0.0
-    computed = run.last_status["counters"]["batches"]
+    computed = len(batches(run))
     again = max(computed - calm_batches, 0) * 500 if calm_batches else 0
     during_end = when + max(step, 1.0)
     return {
@@ -110,7 +110,7 @@ def measure(options, name, mode, calm_batches):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(ROWS))
+    parser.add_argument("--only", default=";".join(ROWS), help="rows, separated by semicolons")
     parser.add_argument("--modes", default="asp,ssp,bsp")
     own, rest = parser.parse_known_args(arguments)
     options = chaos.parse(rest + ["--rate", "0", "--wrong-rate", "0"])
@@ -123,7 +123,7 @@ def main(arguments):
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     calm_batches = collections.Counter()
     failed = 0
-    for name in own.only.split(","):
+    for name in own.only.split(";"):
         for mode in ROWS[name][3].split():
             if mode not in own.modes.split(","):
                 continue
