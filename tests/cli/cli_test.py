@@ -286,7 +286,7 @@ class OneProcessTest(CliTest):
         """A job with many periodic deltas; its chain is listed, compared, merged and exported; another job starts warm."""
         job, ckpt = self.make_job(), self.path("ckpt")
         periodic = ["--set", "checkpoint={dir: %s, every: 50ms, keep: 1000, full_every: 5}" % ckpt,
-                    "--set", "data.passes=6"]
+                    "--set", "data.passes=60"]
         self.check(0, "train", job, "--runs", "", *periodic)
         listed = json.loads(self.check(0, "checkpoint", "ls", ckpt, "--json").stdout)["checkpoints"]
         self.assertGreater(len(listed), 2)
