@@ -30,7 +30,7 @@ class GrpcReplicaClient::Impl : public std::enable_shared_from_this<Impl> {
   void Start(const ReplicaRequest& request, absl::Duration timeout, Done done) {
     auto call = std::make_shared<Call>();
     call->request = request;
-    call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    call->context.set_deadline(DeadlineAfter(timeout));
     {
       MutexLock lock(&mu_);
       calls_.insert(call);
