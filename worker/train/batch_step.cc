@@ -176,7 +176,7 @@ void BatchStep::IssuePush(size_t server) {
 
 bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
   if (!pulls_.Idle()) return false;
-  const bool repeat = policy_.keep_going() && !(policy_.stopping && policy_.stopping()) &&
+  const bool repeat = !PullRefused() && policy_.keep_going() && !(policy_.stopping && policy_.stopping()) &&
                       !(policy_.superseded && policy_.superseded(routes_->version));
   if (repeat) {
     bool parked = false;
@@ -191,10 +191,22 @@ bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
   return true;
 }
 
+bool BatchStep::PullRefused() {
+  for (size_t s = 0; s < routes_->servers.size(); ++s) {
+    if (pulls_.status(s).ok() && servers_[s]->pull_reply.outcome != RequestOutcome::kOk) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
-  const absl::StatusOr<CallsEnd> end = RepeatCalls(
-      &pulls_, routes_->servers.size(), policy_, routes_->version, CallKind::kPull, [this](size_t s) { IssuePull(s); },
-      &retries_);
+  pulls_.WaitAll();
+  // Not parked again at the others: they may wait for what the refused call would have told, and so may those of other
+  // lanes, crosswise.
+  const absl::StatusOr<CallsEnd> end = PullRefused()
+                                           ? CallsEnd::kAnswered
+                                           : RepeatCalls(
+                                                 &pulls_, routes_->servers.size(), policy_, routes_->version,
+                                                 CallKind::kPull, [this](size_t s) { IssuePull(s); }, &retries_);
   pull_counts_ = {};
   pull_counts_.retries = std::exchange(retries_, 0);
   SHOAL_RETURN_IF_ERROR(end.status());
@@ -203,6 +215,7 @@ absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
   slowest_clock_ = ~uint64_t{0};
   parked_us_ = 0;
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
+    if (!pulls_.status(s).ok()) continue;
     const PullReply& reply = servers_[s]->pull_reply;
     if (reply.outcome == RequestOutcome::kFenced) {
       outcome = RequestOutcome::kFenced;

@@ -110,6 +110,8 @@ class BatchStep {
   void IssuePush(size_t server);
   void ScatterPulled();
   void BuildPush(size_t server, const PushRequest& prototype);
+  // Whether a server has answered the pull with anything but rows. REQUIRES: pulls_.Idle().
+  bool PullRefused();
   void CountOccurrences();
   void SetSlots(size_t server, uint32_t group, PushGroup* push);
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.
