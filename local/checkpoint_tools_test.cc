@@ -1,6 +1,5 @@
 // Diff, merge and export of checkpoints that a small cluster wrote.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,13 +17,6 @@ namespace shoal {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Directory(const std::string& name) {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
-  fs::remove_all(path);
-  return path;
-}
 
 JobConfig Config() {
   JobConfig config = TestCluster::DefaultConfig();
@@ -60,7 +52,7 @@ Rows RowsOf(const std::string& dir) {
 }
 
 TEST_CASE("DiffCheckpoints: counts rows that came, went and changed, whatever the number of servers", "[unit]") {
-  const std::string dir = Directory("diff");
+  const std::string dir = FreshDirectory("diff");
   TestCluster cluster(Config(), 2);
   cluster.Push(Batch(0, 100, 1));
   cluster.Push(Batch(1, 200, 0));
@@ -101,7 +93,7 @@ TEST_CASE("DiffCheckpoints: counts rows that came, went and changed, whatever th
   for (TestCluster* c : {&five, &again}) c->Push(Batch(0, 100, 1));
   TestCluster eight(Config(), 2);
   eight.Push(Batch(0, 100, 1));
-  const std::string a = *five.Save(Directory("five"), "a"), b = *eight.Save(Directory("eight"), "b");
+  const std::string a = *five.Save(FreshDirectory("five"), "a"), b = *eight.Save(FreshDirectory("eight"), "b");
   diff = DiffCheckpoints(a, b);
   REQUIRE(diff.ok());
   CHECK(diff->same());
@@ -109,7 +101,7 @@ TEST_CASE("DiffCheckpoints: counts rows that came, went and changed, whatever th
 }
 
 TEST_CASE("MergeCheckpoint: one full checkpoint with the bits of the chain's end", "[unit]") {
-  const std::string dir = Directory("merge");
+  const std::string dir = FreshDirectory("merge");
   TestCluster cluster(Config(), 3);
   for (uint64_t b = 0; b < 9; ++b) {
     cluster.Push(Batch(b, 100 + 7 * b, b % 2 == 0 ? 1 : 0));
@@ -118,7 +110,7 @@ TEST_CASE("MergeCheckpoint: one full checkpoint with the bits of the chain's end
       REQUIRE(cluster.Save(dir, "c" + std::to_string(b), b, 9, parent).ok());
     }
   }
-  const std::string out = Directory("merged") + "/full";
+  const std::string out = FreshDirectory("merged") + "/full";
   const absl::StatusOr<MergeReport> report = MergeCheckpoint(dir, out);
   INFO(report.status().ToString());
   REQUIRE(report.ok());
@@ -128,7 +120,7 @@ TEST_CASE("MergeCheckpoint: one full checkpoint with the bits of the chain's end
   CHECK(VerifyCheckpoint(out).ToString() == "OK");
   CHECK(ReadManifest(out, nullptr)->parent().empty());
   // The same as what the live store writes when it is asked for everything.
-  const std::string live = *cluster.Save(Directory("live"), "c", 10);
+  const std::string live = *cluster.Save(FreshDirectory("live"), "c", 10);
   CHECK(RowsOf(out) == RowsOf(live));
   CHECK(DiffCheckpoints(out, live)->same());
   TestCluster restored(Config(), 2, out, 2);
@@ -147,11 +139,11 @@ TEST_CASE("MergeCheckpoint: one full checkpoint with the bits of the chain's end
 TEST_CASE("ExportCheckpoint: text gives every float back", "[unit]") {
   TestCluster cluster(Config(), 2);
   cluster.Push(Batch(0, 100, 0.3f));
-  const std::string checkpoint = *cluster.Save(Directory("export"), "c");
+  const std::string checkpoint = *cluster.Save(FreshDirectory("export"), "c");
   const Rows rows = RowsOf(checkpoint);
   ExportOptions options;
   options.checkpoint = checkpoint;
-  options.output = Directory("tsv");
+  options.output = FreshDirectory("tsv");
   options.format = ExportFormat::kTsv;
   options.state = true;
   const absl::StatusOr<ExportReport> report = ExportCheckpoint(options);

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,14 +9,6 @@ namespace shoal {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A fresh directory of this test program.
-std::string Directory(const std::string& name) {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
-  fs::remove_all(path);
-  return path;
-}
 
 JobConfig Config() {
   JobConfig config = TestCluster::DefaultConfig();
@@ -77,7 +68,7 @@ void WriteFile(const std::string& path, const std::string& bytes) {
 
 TEST_CASE("Checkpoint: 2 servers, then 1, then 3: same digest, and training goes on with the same bits",
           "[server][unit]") {
-  const std::string dir = Directory("roundtrip");
+  const std::string dir = FreshDirectory("roundtrip");
   TestCluster two(Config(), 2);
   for (uint64_t b = 0; b < 4; ++b) two.Push(Batch(b));
   const absl::StatusOr<std::string> first = two.Save(dir, "a", 1);
@@ -121,7 +112,7 @@ TEST_CASE("Checkpoint: 2 servers, then 1, then 3: same digest, and training goes
 TEST_CASE("Checkpoint: what does not fit the job is named", "[server][unit]") {
   TestCluster cluster(Config(), 2);
   cluster.Push(Batch(0));
-  const absl::StatusOr<std::string> path = cluster.Save(Directory("mismatch"), "a");
+  const absl::StatusOr<std::string> path = cluster.Save(FreshDirectory("mismatch"), "a");
   REQUIRE(path.ok());
   const auto refused = [&](const char* what, auto change) {
     JobConfig config = Config();
@@ -150,7 +141,7 @@ TEST_CASE("Checkpoint: what does not fit the job is named", "[server][unit]") {
 TEST_CASE("Checkpoint: a truncated or flipped part is an error that names it, never a crash", "[server][unit]") {
   TestCluster cluster(Config(), 2);
   for (uint64_t b = 0; b < 3; ++b) cluster.Push(Batch(b));
-  const absl::StatusOr<std::string> path = cluster.Save(Directory("damage"), "a");
+  const absl::StatusOr<std::string> path = cluster.Save(FreshDirectory("damage"), "a");
   REQUIRE(path.ok());
   const std::string file = *path + "/server-1.part", good = ReadFile(file);
   REQUIRE(good.size() > 1000);
@@ -181,7 +172,7 @@ TEST_CASE("Checkpoint: a truncated or flipped part is an error that names it, ne
 }
 
 TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice without harm", "[server][unit]") {
-  const std::string dir = Directory("keep");
+  const std::string dir = FreshDirectory("keep");
   CHECK(CheckWritable(dir).ok());
   TestCluster cluster(Config(), 1);
   cluster.Push(Batch(0));

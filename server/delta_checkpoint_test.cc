@@ -1,6 +1,5 @@
 // Checkpoints that hold only what changed, and what a full disk leaves behind.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,13 +12,6 @@ namespace shoal {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Directory(const std::string& name) {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
-  fs::remove_all(path);
-  return path;
-}
 
 JobConfig Config() {
   JobConfig config = TestCluster::DefaultConfig();
@@ -78,7 +70,7 @@ uint64_t PartBytes(const std::string& dir) {
 
 TEST_CASE("Delta checkpoints: a chain is the live state, on any number of servers, and training goes on with its bits",
           "[server][unit]") {
-  const std::string dir = Directory("chain");
+  const std::string dir = FreshDirectory("chain");
   TestCluster cluster(Config(), 3);
   Train(&cluster, 0, 30);
   REQUIRE(cluster.Save(dir, "c1", 1, 9).ok());
@@ -100,7 +92,7 @@ TEST_CASE("Delta checkpoints: a chain is the live state, on any number of server
     CHECK(restored.back()->Digest() == cluster.Digest());
   }
   // Written again as a whole by other servers, it reads the same.
-  const absl::StatusOr<std::string> full = restored[1]->Save(Directory("full"), "f", 1);
+  const absl::StatusOr<std::string> full = restored[1]->Save(FreshDirectory("full"), "f", 1);
   REQUIRE(full.ok());
   CHECK(Rows(*full) == rows);
   Train(&cluster, 45, 60);
@@ -112,7 +104,7 @@ TEST_CASE("Delta checkpoints: a chain is the live state, on any number of server
 
 TEST_CASE("Delta checkpoints: one that came to nothing is not built on; new copies of partitions write all they have",
           "[server][unit]") {
-  const std::string dir = Directory("abandoned");
+  const std::string dir = FreshDirectory("abandoned");
   TestCluster cluster(Config(), 2);
   Train(&cluster, 0, 20);
   REQUIRE(cluster.Save(dir, "c1", 1, 9).ok());
@@ -142,7 +134,7 @@ TEST_CASE("Delta checkpoints: one that came to nothing is not built on; new copi
 }
 
 TEST_CASE("Delta checkpoints: a missing, exchanged, reordered or damaged parent is named", "[server][unit]") {
-  const std::string dir = Directory("broken");
+  const std::string dir = FreshDirectory("broken");
   TestCluster cluster(Config(), 2);
   Train(&cluster, 0, 20);
   REQUIRE(cluster.Save(dir, "c1", 1, 9).ok());
@@ -187,7 +179,7 @@ TEST_CASE("Delta checkpoints: a missing, exchanged, reordered or damaged parent 
 }
 
 TEST_CASE("Delta checkpoints: keep spares what the kept ones build on", "[server][unit]") {
-  const std::string dir = Directory("keep");
+  const std::string dir = FreshDirectory("keep");
   TestCluster cluster(Config(), 1);
   const auto names = [&] {
     std::vector<std::string> out;
@@ -211,7 +203,7 @@ TEST_CASE("Delta checkpoints: keep spares what the kept ones build on", "[server
 }
 
 TEST_CASE("Checkpoint: a full disk leaves the previous one as it is, and nothing of the new one", "[server][unit]") {
-  const std::string dir = Directory("full_disk");
+  const std::string dir = FreshDirectory("full_disk");
   TestCluster cluster(Config(), 2);
   Train(&cluster, 0, 10);
   REQUIRE(cluster.Save(dir, "c1", 1).ok());

@@ -1,7 +1,5 @@
 // Partitions that come to a server and leave it.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 
 #include "server/test_cluster.h"
 
@@ -17,13 +15,6 @@ TestBatch Batch(uint64_t begin, uint64_t end) {
   return batch;
 }
 
-std::string Directory(const std::string& name) {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
-  std::filesystem::remove_all(path);
-  return path;
-}
-
 // The next map: every partition belongs to `owner`.
 void GiveAllTo(TestCluster* cluster, uint32_t owner) {
   cluster->view().set_map_version(cluster->view().map_version() + 1);
@@ -37,7 +28,7 @@ std::map<uint32_t, PushOutcome> Answers(const PushReply& reply) {
 }
 
 TEST_CASE("Restore: a lost partition comes back as of the checkpoint, the others answer DUPLICATE", "[server][unit]") {
-  const std::string dir = Directory("restore");
+  const std::string dir = FreshDirectory("restore");
   TestCluster cluster(TestCluster::DefaultConfig(), 2);
   cluster.Open(1, 7, 0, 0), cluster.Open(1, 7, 0, 1);
   const auto push = [&](uint64_t begin, uint64_t end) {

@@ -9,36 +9,9 @@ namespace {
 
 constexpr uint32_t kLanes = 4;
 constexpr uint64_t kRounds = 5;
+constexpr uint64_t kKeys = 50;
 
-JobConfig BspConfig() {
-  JobConfig config = TestCluster::DefaultConfig();
-  config.mutable_job()->mutable_sync()->mutable_bsp()->set_lanes(kLanes);
-  config.mutable_job()->mutable_batch()->set_reduce(BatchConfig::MEAN);
-  Adagrad* adagrad = config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad();
-  adagrad->set_learning_rate(0.3f);
-  adagrad->set_epsilon(1e-6f);
-  config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.1f);
-  return config;
-}
-
-// Lane l trains split l; round r is records [4 r, 4 r + 4).
-TestBatch Contribution(uint32_t lane, uint64_t round) {
-  TestBatch batch;
-  batch.lane = lane + 1;
-  batch.logical_lane = lane;
-  batch.split = lane;
-  batch.round = round;
-  batch.begin = 4 * round;
-  batch.end = 4 * round + 4;
-  batch.examples = 3;
-  Random random({lane, round});
-  for (uint64_t key = 0; key < 50; ++key) {
-    if (random.Below(2) == 0) continue;
-    batch.rows[key] = {static_cast<float>(random.Normal()), static_cast<float>(random.Normal() * 1e-3)};
-  }
-  batch.dense = static_cast<float>(random.Normal());
-  return batch;
-}
+TestBatch Contribution(uint32_t lane, uint64_t round) { return BspContribution(lane, round, kKeys); }
 
 using Digests = std::map<std::string, std::pair<uint64_t, uint64_t>>;
 
@@ -50,7 +23,7 @@ void Round(TestCluster* cluster, uint64_t round) {
 uint64_t Applied(TestCluster* cluster, int s) { return cluster->server(s).ReportDone(1)->at(0).rounds_applied(); }
 
 TEST_CASE("bsp: rounds from the hold on wait until it is lifted", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 2);
+  TestCluster cluster(BspConfig(kLanes), 2);
   cluster.view().set_has_hold(true);
   cluster.view().set_hold_round(1);
   cluster.Publish();
@@ -68,7 +41,7 @@ TEST_CASE("bsp: rounds from the hold on wait until it is lifted", "[server][unit
 }
 
 TEST_CASE("bsp: partitions move with what is held; the bits are those of an undisturbed run", "[server][unit]") {
-  TestCluster calm(BspConfig(), 1);
+  TestCluster calm(BspConfig(kLanes), 1);
   for (uint64_t round = 0; round < kRounds; ++round) Round(&calm, round);
   const Digests expected = calm.Digest();
 
@@ -76,7 +49,7 @@ TEST_CASE("bsp: partitions move with what is held; the bits are those of an undi
   const uint64_t seed = GENERATE(range(1, 9));
   INFO("seed " << seed << (new_server ? ", to a new server" : ""));
   Random random({static_cast<uint64_t>(seed)});
-  TestCluster cluster(BspConfig(), 3);
+  TestCluster cluster(BspConfig(kLanes), 3);
   if (new_server) {
     const std::vector<uint32_t> theirs = cluster.PartitionsOf(2);
     cluster.server(2).DropJob(1);
@@ -134,7 +107,7 @@ TEST_CASE("bsp: partitions move with what is held; the bits are those of an undi
 }
 
 TEST_CASE("bsp: what a finished move froze stays frozen as long as the hold lasts, for other moves", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 2);
+  TestCluster cluster(BspConfig(kLanes), 2);
   cluster.view().set_has_hold(true);
   cluster.view().set_hold_round(1);
   cluster.Publish(0, {5});
@@ -159,7 +132,7 @@ TEST_CASE("bsp: what a finished move froze stays frozen as long as the hold last
 }
 
 TEST_CASE("bsp: a lane that has announced its end is known to a server that joins", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 2);
+  TestCluster cluster(BspConfig(kLanes), 2);
   const std::vector<uint32_t> theirs = cluster.PartitionsOf(1);
   cluster.server(1).DropJob(1);
   cluster.Give(theirs, 0);
@@ -177,7 +150,7 @@ TEST_CASE("bsp: a lane that has announced its end is known to a server that join
 }
 
 TEST_CASE("bsp: a partition of another round is refused, and so is a backup", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 2);
+  TestCluster cluster(BspConfig(kLanes), 2);
   cluster.view().set_has_hold(true);
   cluster.view().set_hold_round(0);
   // Server 1 has not heard of the hold.

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "base/random.h"
@@ -15,41 +13,13 @@ constexpr uint32_t kLanes = 3;
 constexpr uint64_t kRounds = 6;
 constexpr uint64_t kKeys = 40;
 
-JobConfig BspConfig() {
-  JobConfig config = TestCluster::DefaultConfig();
-  config.mutable_job()->mutable_sync()->mutable_bsp()->set_lanes(kLanes);
-  config.mutable_job()->mutable_batch()->set_reduce(BatchConfig::MEAN);
-  Adagrad* adagrad = config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad();
-  adagrad->set_learning_rate(0.3f);
-  adagrad->set_epsilon(1e-6f);
-  config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.1f);
-  return config;
-}
-
-// Lane l trains split l; round r is records [4 r, 4 r + 4), of which 3 are good.
-TestBatch Contribution(uint32_t lane, uint64_t round) {
-  TestBatch batch;
-  batch.lane = lane + 1;
-  batch.logical_lane = lane;
-  batch.split = lane;
-  batch.round = round;
-  batch.begin = 4 * round;
-  batch.end = 4 * round + 4;
-  batch.examples = 3;
-  Random random({lane, round});
-  for (uint64_t key = 0; key < kKeys; ++key) {
-    if (random.Below(2) == 0) continue;
-    batch.rows[key] = {static_cast<float>(random.Normal()), static_cast<float>(random.Normal() * 1e-3)};
-  }
-  batch.dense = static_cast<float>(random.Normal());
-  return batch;
-}
+TestBatch Contribution(uint32_t lane, uint64_t round) { return BspContribution(lane, round, kKeys); }
 
 using Digests = std::map<std::string, std::pair<uint64_t, uint64_t>>;
 
 // Runs all rounds, lanes arriving in an order drawn from the seed.
 Digests Run(int servers, uint64_t seed) {
-  TestCluster cluster(BspConfig(), servers);
+  TestCluster cluster(BspConfig(kLanes), servers);
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (uint32_t lane : Permutation<uint32_t>(kLanes, {seed, round})) cluster.Push(Contribution(lane, round));
     for (uint32_t lane : Permutation<uint32_t>(kLanes, {seed, round, 1})) cluster.Mark(lane, round);
@@ -66,7 +36,7 @@ TEST_CASE("bsp: the digest depends neither on the order of arrival nor on the nu
 }
 
 TEST_CASE("bsp: folding equals a plain loop over lanes, bit for bit", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 2);
+  TestCluster cluster(BspConfig(kLanes), 2);
   std::map<uint64_t, std::vector<float>> weights, squares;
   for (uint64_t key = 0; key < kKeys; ++key) {
     weights[key] = cluster.Read(key);
@@ -96,7 +66,7 @@ TEST_CASE("bsp: folding equals a plain loop over lanes, bit for bit", "[server][
 }
 
 TEST_CASE("bsp: a round waits for all contributions and marks; repeats are duplicates", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 1);
+  TestCluster cluster(BspConfig(kLanes), 1);
   PullRequest next;
   next.header = cluster.Header(1);
   next.round = 1;
@@ -123,7 +93,7 @@ TEST_CASE("bsp: a round waits for all contributions and marks; repeats are dupli
   second.lease = 9;
   cluster.Push(second);
   cluster.Push(Contribution(2, 0));
-  CHECK(cluster.Read(1) == TestCluster(BspConfig(), 1).Read(1));
+  CHECK(cluster.Read(1) == TestCluster(BspConfig(kLanes), 1).Read(1));
   cluster.Mark(1, 0);
   CHECK(answers == 0);
   cluster.Mark(2, 0);  // lane 0's mark came with its pull
@@ -138,7 +108,7 @@ TEST_CASE("bsp: a round waits for all contributions and marks; repeats are dupli
 }
 
 TEST_CASE("bsp: what the guard refuses of a round is blamed on the lanes whose own gradient is bad", "[server][unit]") {
-  JobConfig config = BspConfig();
+  JobConfig config = BspConfig(kLanes);
   config.mutable_job()->mutable_guard()->set_max_abs(10);
   config.mutable_plan()->mutable_schema()->add_slots("a");
   config.mutable_plan()->mutable_schema()->add_slots("b");
@@ -182,7 +152,7 @@ TEST_CASE("bsp: what the guard refuses of a round is blamed on the lanes whose o
 }
 
 TEST_CASE("bsp: rounds go on without lanes that announced their last", "[server][unit]") {
-  TestCluster cluster(BspConfig(), 1);
+  TestCluster cluster(BspConfig(kLanes), 1);
   for (uint32_t lane = 0; lane < kLanes; ++lane) cluster.Push(Contribution(lane, 0));
   cluster.Mark(0, 0, true);
   cluster.Mark(1, 0);
@@ -202,10 +172,8 @@ TEST_CASE("bsp: rounds go on without lanes that announced their last", "[server]
 
 TEST_CASE("bsp: a part is cut at its round, the next round waits, and a rollback ends in the same bits",
           "[server][unit]") {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string root = std::string(tmp == nullptr ? "/tmp" : tmp) + "/cut";
-  std::filesystem::remove_all(root);
-  TestCluster cluster(BspConfig(), 1);
+  const std::string root = FreshDirectory("cut");
+  TestCluster cluster(BspConfig(kLanes), 1);
   CheckpointTask task;
   task.set_dir(root);
   task.set_name("r2");
@@ -226,7 +194,7 @@ TEST_CASE("bsp: a part is cut at its round, the next round waits, and a rollback
   manifest.set_rounds_applied(2);
   const absl::StatusOr<std::string> path = CommitCheckpoint(root, "r2", manifest, 3);
   REQUIRE(path.ok());
-  TestCluster back(BspConfig(), 2, *path, 2);
+  TestCluster back(BspConfig(kLanes), 2, *path, 2);
   REQUIRE(back.prepared().ok());
   CHECK(back.Open(1, 2, 0).watermarks == std::vector<uint64_t>{8});
   for (uint64_t round = 2; round < kRounds; ++round) {

@@ -1,8 +1,48 @@
 #include "server/test_cluster.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <utility>
 
+#include "base/random.h"
+
 namespace shoal {
+
+std::string FreshDirectory(const std::string& name) {
+  const char* tmp = std::getenv("TEST_TMPDIR");
+  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
+  std::filesystem::remove_all(path);
+  return path;
+}
+
+JobConfig BspConfig(uint32_t lanes) {
+  JobConfig config = TestCluster::DefaultConfig();
+  config.mutable_job()->mutable_sync()->mutable_bsp()->set_lanes(lanes);
+  config.mutable_job()->mutable_batch()->set_reduce(BatchConfig::MEAN);
+  Adagrad* adagrad = config.mutable_job()->mutable_optimizer()->mutable_sparse()->mutable_adagrad();
+  adagrad->set_learning_rate(0.3f);
+  adagrad->set_epsilon(1e-6f);
+  config.mutable_plan()->mutable_model()->mutable_tables(0)->set_init_stddev(0.1f);
+  return config;
+}
+
+TestBatch BspContribution(uint32_t lane, uint64_t round, uint64_t keys) {
+  TestBatch batch;
+  batch.lane = lane + 1;
+  batch.logical_lane = lane;
+  batch.split = lane;
+  batch.round = round;
+  batch.begin = 4 * round;
+  batch.end = 4 * round + 4;
+  batch.examples = 3;
+  Random random({lane, round});
+  for (uint64_t key = 0; key < keys; ++key) {
+    if (random.Below(2) == 0) continue;
+    batch.rows[key] = {static_cast<float>(random.Normal()), static_cast<float>(random.Normal() * 1e-3)};
+  }
+  batch.dense = static_cast<float>(random.Normal());
+  return batch;
+}
 
 JobConfig TestCluster::DefaultConfig() {
   JobConfig config;

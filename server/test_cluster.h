@@ -27,6 +27,15 @@ struct TestBatch {
   float dense = 0;                              // gradient of every dense weight; 0: none sent
 };
 
+// A directory of this test program's that does not exist yet.
+std::string FreshDirectory(const std::string& name);
+
+// DefaultConfig in bsp, with adagrad and random initial rows, so that order and number of steps show in the bits.
+JobConfig BspConfig(uint32_t lanes);
+// Lane l trains split l; round r is records [4 r, 4 r + 4), of which 3 are good and touch some of the first `keys`
+// keys.
+TestBatch BspContribution(uint32_t lane, uint64_t round, uint64_t keys);
+
 // Table "t" (dim 2) and tensor "w" (3 x 4) on `servers` servers. Not thread-safe; distinct clusters are independent.
 class TestCluster {
  public:

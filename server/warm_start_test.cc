@@ -1,7 +1,5 @@
 // A job that begins with tables of another one.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include "server/checkpoint/checkpoint.h"
@@ -9,13 +7,6 @@
 
 namespace shoal {
 namespace {
-
-std::string Directory(const std::string& name) {
-  const char* tmp = std::getenv("TEST_TMPDIR");
-  const std::string path = std::string(tmp == nullptr ? "/tmp" : tmp) + "/" + name;
-  std::filesystem::remove_all(path);
-  return path;
-}
 
 JobConfig Config() {
   JobConfig config = TestCluster::DefaultConfig();
@@ -60,7 +51,7 @@ TEST_CASE("Warm start: tables of another job, with another number of partitions 
           "[server][unit]") {
   TestCluster first(Config(), 2);
   for (uint64_t b = 0; b < 6; ++b) first.Push(Batch(b));
-  const std::string source = *first.Save(Directory("source"), "a");
+  const std::string source = *first.Save(FreshDirectory("source"), "a");
   const Rows old = RowsOf(source);
   const bool state = GENERATE(false, true);
   const uint32_t partitions = GENERATE(8u, 5u);
@@ -73,7 +64,7 @@ TEST_CASE("Warm start: tables of another job, with another number of partitions 
   // As if it had not seen an example.
   CHECK(warm.Open(1, 1, 0).watermarks == std::vector<uint64_t>{0});
   CHECK(warm.server(0).ReportDone(1)->at(0).examples() == 0);
-  const Rows rows = RowsOf(*warm.Save(Directory("warm"), "w"));
+  const Rows rows = RowsOf(*warm.Save(FreshDirectory("warm"), "w"));
   REQUIRE(rows.size() == old.size());
   for (const auto& [id, values] : old) {
     const Values& now = rows.at(id);
@@ -96,13 +87,13 @@ TEST_CASE("Warm start: tables of another job, with another number of partitions 
 TEST_CASE("Warm start: only the tables that are named; the others begin anew", "[server][unit]") {
   TestCluster first(Config(), 2);
   for (uint64_t b = 0; b < 6; ++b) first.Push(Batch(b));
-  const std::string source = *first.Save(Directory("named"), "a");
+  const std::string source = *first.Save(FreshDirectory("named"), "a");
   JobConfig config = Config();
   config.mutable_job()->mutable_warm_start()->set_checkpoint(source);
   config.mutable_job()->mutable_warm_start()->add_tables("w");
   TestCluster warm(config, 2);
   REQUIRE(warm.prepared().ToString() == "OK");
-  const Rows rows = RowsOf(*warm.Save(Directory("named_warm"), "w"));
+  const Rows rows = RowsOf(*warm.Save(FreshDirectory("named_warm"), "w"));
   CHECK(rows.size() == 1);
   CHECK(rows.at({"w", 0}).weights == RowsOf(source).at({"w", 0}).weights);
   CHECK(warm.server(0).TakeLoadNote(1).find("; begin anew: t; not used: t") != std::string::npos);
@@ -111,7 +102,7 @@ TEST_CASE("Warm start: only the tables that are named; the others begin anew", "
 TEST_CASE("Warm start: what does not fit is named", "[server][unit]") {
   TestCluster first(Config(), 2);
   first.Push(Batch(0));
-  const std::string source = *first.Save(Directory("misfit"), "a");
+  const std::string source = *first.Save(FreshDirectory("misfit"), "a");
   const auto refused = [&](const std::string& what, auto change) {
     JobConfig config = Config();
     config.mutable_job()->mutable_warm_start()->set_checkpoint(source);
@@ -139,7 +130,7 @@ TEST_CASE("Warm start: what does not fit is named", "[server][unit]") {
   config.mutable_job()->mutable_warm_start()->set_allow_missing(true);
   CHECK(TestCluster(config, 1).prepared().ToString() == "OK");
   refused("nothing: No such file or directory",
-          [](Job* job, ModelSpec*) { job->mutable_warm_start()->set_checkpoint(Directory("nothing")); });
+          [](Job* job, ModelSpec*) { job->mutable_warm_start()->set_checkpoint(FreshDirectory("nothing")); });
 }
 
 }  // namespace
