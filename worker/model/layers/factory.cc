@@ -53,26 +53,6 @@ absl::Status CheckInputCount(const LayerBuild& build, size_t count) {
                                               build.input_widths.size()));
 }
 
-absl::StatusOr<std::vector<uint32_t>> FindSlots(const Layer& layer,
-                                                const google::protobuf::RepeatedPtrField<std::string>& names,
-                                                const FeatureSchema& schema) {
-  std::vector<uint32_t> slots;
-  for (const std::string& name : names) {
-    const auto it = std::find(schema.slots().begin(), schema.slots().end(), name);
-    if (it == schema.slots().end()) return LayerError(layer, absl::StrCat("the data has no slot ", name));
-    const uint32_t slot = static_cast<uint32_t>(it - schema.slots().begin());
-    if (std::find(slots.begin(), slots.end(), slot) != slots.end()) {
-      return LayerError(layer, absl::StrCat("slot ", name, " is listed twice"));
-    }
-    slots.push_back(slot);
-  }
-  if (slots.empty()) {
-    for (int s = 0; s < schema.slots_size(); ++s) slots.push_back(s);
-  }
-  if (slots.empty()) return LayerError(layer, "it looks up slots, but the data has none");
-  return slots;
-}
-
 LayerOr MakeLayer(const LayerBuild& build) {
   switch (build.proto.kind_case()) {
     case Layer::kEmbedding:

@@ -130,10 +130,6 @@ LayerOr MakeDropout(const LayerBuild& build);
 LayerOr MakeLayerNorm(const LayerBuild& build);
 
 // Helpers of the factories.
-// Schema indices of the slots that a layer names; all of them when it names none.
-absl::StatusOr<std::vector<uint32_t>> FindSlots(const Layer& layer,
-                                                const google::protobuf::RepeatedPtrField<std::string>& names,
-                                                const FeatureSchema& schema);
 absl::Status LayerError(const Layer& layer, const std::string& what);
 // "[batch, 12]".
 std::string ShapeText(size_t width);
