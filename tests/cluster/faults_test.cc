@@ -156,7 +156,7 @@ class UnsteadyClient : public ForwardingParameterClient {
 };
 
 TEST_CASE("Faults: partitions that are not there for a while cost nothing but time, evaluation included", "[cluster]") {
-  const std::string sync = GENERATE("asp", "{ssp: 2}");
+  const std::string sync = GENERATE("asp", "{ssp: 2}", "{bsp: 4}");
   const uint64_t seed = Seed();
   TempDir dir;
   Job job = CountingJob(dir.path(), 20000, 2, sync);

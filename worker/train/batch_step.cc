@@ -176,19 +176,20 @@ void BatchStep::IssuePush(size_t server) {
 
 bool BatchStep::PollPull(absl::StatusOr<RequestOutcome>* result) {
   if (!pulls_.Idle()) return false;
-  const bool repeat = !PullRefused() && policy_.keep_going() && !(policy_.stopping && policy_.stopping()) &&
-                      !(policy_.superseded && policy_.superseded(routes_->version));
-  if (repeat) {
-    bool parked = false;
+  const absl::StatusOr<CallsEnd> end = RepeatPulls(CallKind::kPolledPull);
+  if (end.ok() && *end == CallsEnd::kParked) {
     for (size_t s = 0; s < routes_->servers.size(); ++s) {
-      if (!absl::IsAborted(pulls_.status(s))) continue;
-      parked = true;
-      IssuePull(s);
+      if (absl::IsAborted(pulls_.status(s))) IssuePull(s);
     }
-    if (parked) return false;
+    return false;
   }
-  *result = AwaitPull();
+  *result = JudgePull(end);
   return true;
+}
+
+absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
+  pulls_.WaitAll();
+  return JudgePull(RepeatPulls(CallKind::kPull));
 }
 
 bool BatchStep::PullRefused() {
@@ -198,15 +199,15 @@ bool BatchStep::PullRefused() {
   return false;
 }
 
-absl::StatusOr<RequestOutcome> BatchStep::AwaitPull() {
-  pulls_.WaitAll();
+absl::StatusOr<CallsEnd> BatchStep::RepeatPulls(CallKind kind) {
   // Not parked again at the others: they may wait for what the refused call would have told, and so may those of other
   // lanes, crosswise.
-  const absl::StatusOr<CallsEnd> end = PullRefused()
-                                           ? CallsEnd::kAnswered
-                                           : RepeatCalls(
-                                                 &pulls_, routes_->servers.size(), policy_, routes_->version,
-                                                 CallKind::kPull, [this](size_t s) { IssuePull(s); }, &retries_);
+  if (PullRefused()) return CallsEnd::kAnswered;
+  return RepeatCalls(
+      &pulls_, routes_->servers.size(), policy_, routes_->version, kind, [this](size_t s) { IssuePull(s); }, &retries_);
+}
+
+absl::StatusOr<RequestOutcome> BatchStep::JudgePull(const absl::StatusOr<CallsEnd>& end) {
   pull_counts_ = {};
   pull_counts_.retries = std::exchange(retries_, 0);
   SHOAL_RETURN_IF_ERROR(end.status());

@@ -112,6 +112,9 @@ class BatchStep {
   void BuildPush(size_t server, const PushRequest& prototype);
   // Whether a server has answered the pull with anything but rows. REQUIRES: pulls_.Idle().
   bool PullRefused();
+  absl::StatusOr<CallsEnd> RepeatPulls(CallKind kind);
+  // What the pull as a whole says; fills in the rows and the counts.
+  absl::StatusOr<RequestOutcome> JudgePull(const absl::StatusOr<CallsEnd>& end);
   void CountOccurrences();
   void SetSlots(size_t server, uint32_t group, PushGroup* push);
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.

@@ -23,7 +23,7 @@ bool WorthRepeating(const absl::Status& status) {
 // Why calls without an answer are not repeated; OK when they are.
 absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Status& lost, absl::Duration tried) {
   if (!policy.keep_going()) return absl::CancelledError("the lane was told to stop");
-  if (policy.stopping && policy.stopping() && (kind == CallKind::kPull || tried > kLastPatience)) {
+  if (policy.stopping && policy.stopping() && (kind != CallKind::kOther || tried > kLastPatience)) {
     return absl::CancelledError("the worker is stopping");
   }
   const absl::Duration limit = absl::IsResourceExhausted(lost) ? policy.retry_limit : policy.reach_limit;
@@ -44,21 +44,26 @@ absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPo
     calls->WaitAll();
     std::vector<size_t> again;
     absl::Status lost;
-    bool missing = false;
+    bool missing = false, still_parked = false;
     for (size_t slot = 0; slot < slots; ++slot) {
       const absl::Status status = calls->status(slot);
       if (status.ok()) continue;
-      const bool parked = kind == CallKind::kPull && absl::IsAborted(status);
+      const bool parked = kind != CallKind::kOther && absl::IsAborted(status);
+      if (parked && kind == CallKind::kPolledPull) {
+        still_parked = true;
+        continue;
+      }
       if (!parked && !WorthRepeating(status)) return status;
       again.push_back(slot);
       missing |= IsJobMissing(status);
       if (!parked) lost = status;
     }
-    if (again.empty()) return CallsEnd::kAnswered;
+    if (again.empty() && !still_parked) return CallsEnd::kAnswered;
     const absl::Status may = MayRepeat(policy, kind, lost, policy.clock->Now() - start);
     if (absl::IsCancelled(may)) return may;
     if (missing || (policy.superseded && policy.superseded(map_version))) return CallsEnd::kSuperseded;
     if (!may.ok()) return may;
+    if (again.empty()) return CallsEnd::kParked;
     if (!lost.ok()) {
       ++*retries;
       std::this_thread::sleep_for(absl::ToChronoMilliseconds(backoff));

@@ -34,10 +34,13 @@ enum class CallsEnd {
   // Some calls have no answer and are not repeated: a newer map says where to ask instead, or a server does not have
   // the job (yet).
   kSuperseded,
+  // kPolledPull: all others are answered, those with ABORTED are still parked.
+  kParked,
 };
 
 enum class CallKind {
-  kPull,  // ABORTED only means that it is still parked: it is repeated at once and without limit
+  kPull,        // ABORTED only means that it is still parked: it is repeated at once and without limit
+  kPolledPull,  // the same, but parked calls are left to the caller
   kOther,
 };
 
