@@ -7,7 +7,8 @@
 
 Each seed is one run: scheduler, servers and workers, each behind links that can be cut, train the counting job while
 faults happen for --seconds. Then all is healed and the job must end by itself. A run fails when the sums are not exact, a
-watermark of a server's incarnation went back, a lane got further ahead than ssp allows, the job failed, a process that
+watermark of a server's incarnation went back, a server served a lease that a newer one had fenced, a lease was given out
+twice or before it was on disk, a lane got further ahead than ssp allows (invariants.py), the job failed, a process that
 was told to go did not, or nothing moved for too long; it then says how to replay it. The last line is
 "N passed, N failed, N skipped".
 """
@@ -26,16 +27,20 @@ import threading
 import time
 
 from fleet import COUNTING, SYNTHETIC, Fleet, with_set
+from invariants import ANSWERS, Broken, Invariants, compare_rows, read_rows
 from proxy import HOLE, REFUSE, UP
 from schedule import ALL_FAULTS, make_schedule
 
 STALENESS = 4
 BATCH = 500
 MAX_AUC_DIFFERENCE = 0.003
-ANSWERS = ("fenced", "duplicate", "misaligned", "out_of_order", "stale_map")
+# The harness needs no help to make the field give these; MISALIGNED needs leases whose batches begin elsewhere, and all
+# batches of a job have the same size, so only falsified watermarks lead to it.
+FIELD_ANSWERS = ("fenced", "duplicate", "stale_map")
 # Nothing has to be waited for longer than this on an idle machine, once all faults are over; a busy one gets four times.
 PATIENCE_SECONDS = 60
 TEND_SECONDS = 0.1
+JUDGE_SECONDS = 3
 POLL_SECONDS = 0.5
 
 
@@ -60,12 +65,17 @@ class Calm:
 
     def train(self, mode):
         options = self.options
-        result = subprocess.run([options.shoal, "train", job_path(options), "--json", "--runs", "", "--threads",
-                                 str(options.workers * options.threads), *with_set(*job_fields(options), sync_field(mode))],
-                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200, check=False)
-        if result.returncode != 0:
-            raise Failed("the undisturbed job: %s" % result.stderr)
-        return json.loads(result.stdout)
+        with tempfile.TemporaryDirectory(dir=options.out) as folder:
+            fields = [*job_fields(options), sync_field(mode), "checkpoint.dir=" + folder]
+            result = subprocess.run([options.shoal, "train", job_path(options), "--json", "--runs", "", "--threads",
+                                     str(options.workers * options.threads), *with_set(*fields)],
+                                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200, check=False)
+            if result.returncode != 0:
+                raise Failed("the undisturbed job: %s" % result.stderr)
+            report = json.loads(result.stdout)
+            if options.job == "counting":
+                report["rows"] = export_rows(options, folder)
+        return report
 
 
 class Run:
@@ -89,6 +99,9 @@ class Run:
         self.moved = time.monotonic()  # when examples or splits last changed
         self.fleet = None
         self.watched = {}
+        self.invariants = Invariants(folder, self.mode, STALENESS)
+        self.judged = 0.0  # when they were looked at
+        self.exact = None  # how the sums differ (compare_rows), once the job has ended
         self.closing = False
         self.answers = queue.Queue()  # statuses from the poller
         self.outcomes = queue.Queue()  # what is to be done on the run's own thread
@@ -111,7 +124,7 @@ class Run:
             status = self.await_end()
             self.check(status, calm.report(self.mode))
             return status
-        except Failed as failure:
+        except (Failed, Broken) as failure:
             path = os.path.join(self.folder, "failure.txt")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("%s\n%s\n%s\n%s\n" % (failure, self.events(), self.fleet.stacks(), self.logs()))
@@ -184,6 +197,9 @@ class Run:
         self.fleet.lead_links()
         self.tend_processes()
         self.take_status()
+        if now - self.judged > JUDGE_SECONDS:
+            self.judged = now
+            self.invariants.update()
         if now - self.moved > self.options.patience:
             raise Failed("nothing has moved for %d s: %s" % (self.options.patience, json.dumps(self.brief())))
 
@@ -277,6 +293,8 @@ class Run:
     def do_scheduler_kill(self, event):
         if not self.fleet.kill("scheduler"):
             return False
+        self.invariants.update()
+        self.invariants.check_durable(os.path.join(self.folder, "state.db"))
         self.restart_later("scheduler", event["down"])
         return True
 
@@ -400,9 +418,9 @@ class Run:
 
     # --- watching ---
 
-    def verb(self, verb, *arguments):
+    def verb(self, verb, *arguments, patience="30s"):
         return subprocess.run([self.options.shoal, verb, *arguments, "--scheduler", self.fleet.address,
-                               "--connect-timeout", "30s"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               "--connect-timeout", patience], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=120, check=False)
 
     def ask_for_status(self):
@@ -424,6 +442,7 @@ class Run:
                 self.moved = now
             self.samples.append((now, status.get("examples", 0)))
             self.last_status = status
+            self.check_staleness(status)
             if status["state"] in ("FAILED", "CANCELLED"):
                 raise Failed("the job is %s: %s" % (status["state"], status.get("reason")))
 
@@ -437,7 +456,8 @@ class Run:
         """What the scheduler has noted about the job and the processes, if it still answers."""
         if self.job is None or "scheduler" not in self.fleet.daemons:
             return ""
-        return "--- events\n%s--- processes\n%s" % (self.verb("logs", str(self.job)).stdout, self.verb("status").stdout)
+        return "--- events\n%s--- processes\n%s" % (self.verb("logs", str(self.job), patience="2s").stdout,
+                                                        self.verb("status", patience="2s").stdout)
 
     def logs(self):
         names = sorted(name for name in os.listdir(self.folder) if name.endswith(".log"))
@@ -449,22 +469,36 @@ class Run:
 
     # --- invariants ---
 
+    def check_staleness(self, status):
+        if self.mode == "ssp" and status.get("staleness", {}).get("max", 0) > STALENESS:
+            raise Failed("staleness: %s, must be at most %d" % (status["staleness"], STALENESS))
+
     def check(self, status, calm):
+        result = subprocess.run([self.options.shoal, "checkpoint", "verify", self.checkpoints], stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            raise Failed("the final checkpoint: %s%s" % (result.stdout, result.stderr))
+        self.check_sums(status, calm)
+        if status["examples"] > self.options.rows:
+            raise Failed("examples: %d, must be at most %d" % (status["examples"], self.options.rows))
+        self.check_staleness(status)
+        self.invariants.update()
+        self.invariants.check_end(status["splits"], status["passes"])
+
+    def check_sums(self, status, calm):
+        """The counting job row by row; what bsp learns bit by bit; other models by what they predict."""
+        if self.options.job == "counting":
+            self.exact = compare_rows(calm["rows"], export_rows(self.options, self.checkpoints))
+            if not self.exact["exact"]:
+                raise Failed("not exact: of %(updates)d updates %(lost)d are lost and %(doubled)d doubled, %(other_rows)d of "
+                             "%(rows)d rows differ otherwise; of %(records)d records %(records_lost)d lost, "
+                             "%(records_doubled)d doubled" % self.exact)
         if self.options.job == "counting" or self.mode == "bsp":
             if status["digest"] != calm["digest"]:
                 raise Failed("not exact: digest %s, must be %s" % (status["digest"], calm["digest"]))
         elif abs(status["eval"]["auc"] - calm["eval"]["auc"]) > MAX_AUC_DIFFERENCE:
             raise Failed("AUC %.5f, must be within %.3f of %.5f" %
                          (status["eval"]["auc"], MAX_AUC_DIFFERENCE, calm["eval"]["auc"]))
-        if status["examples"] > self.options.rows:
-            raise Failed("examples: %d, must be at most %d" % (status["examples"], self.options.rows))
-        if self.mode == "ssp" and status["staleness"]["max"] > STALENESS:
-            raise Failed("staleness: %s, must be at most %d" % (status["staleness"], STALENESS))
-        self.check_watermarks()
-        result = subprocess.run([self.options.shoal, "checkpoint", "verify", self.checkpoints], stdin=subprocess.DEVNULL,
-                                capture_output=True, text=True, timeout=300, check=False)
-        if result.returncode != 0:
-            raise Failed("the final checkpoint: %s%s" % (result.stdout, result.stderr))
 
     def lines(self):
         for name in sorted(os.listdir(self.folder)):
@@ -472,37 +506,14 @@ class Run:
                 continue
             with open(os.path.join(self.folder, name), encoding="utf-8") as file:
                 for line in file:
-                    if line.endswith("\n"):  # else it was killed while it wrote
+                    if line.endswith("}\n") and '"faults"' in line:  # else it was killed while it wrote
                         yield name, json.loads(line)
-
-    def check_watermarks(self):
-        """What an incarnation of a server says later is never below what it has said before."""
-        answers = collections.defaultdict(list)
-        for _, line in self.lines():
-            if "open" in line:
-                said = line["open"]
-                answers[(said["server"], said["run"], said["map"], said["pass"], said["split"])].append(said)
-        compared = 0
-        for key, all_said in answers.items():
-            all_said.sort(key=lambda said: said["received"])
-            for bound in ("least", "most"):
-                highest, before = 0, collections.deque(all_said)
-                for said in sorted(all_said, key=lambda said: said["sent"]):
-                    while before and before[0]["received"] < said["sent"]:
-                        highest = max(highest, before.popleft()[bound])
-                    if said[bound] < highest:
-                        raise Failed("server %d, run %d, map %d, pass %d, split %d: watermark %d after %d" %
-                                     (*key, said[bound], highest))
-                    compared += 1
-        self.happened["watermarks_compared"] += compared
 
     def transport_faults(self):
         """Of the faulty clients, over all lives of all workers."""
         total = collections.Counter()
         last = {}
         for name, line in self.lines():
-            if "faults" not in line:
-                continue
             faults = line["faults"]
             # A new life counts from 0 again.
             if name in last and any(faults[kind] < last[name][kind] for kind in faults):
@@ -511,6 +522,16 @@ class Run:
         for faults in last.values():
             total.update(faults)
         return total
+
+
+def export_rows(options, checkpoints):
+    """Rows of the newest checkpoint of a counting job."""
+    with tempfile.TemporaryDirectory(dir=options.out) as folder:
+        result = subprocess.run([options.shoal, "checkpoint", "export", checkpoints, "--output", folder, "--format", "tsv"],
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            raise Failed("export of %s: %s" % (checkpoints, result.stderr))
+        return read_rows(folder)
 
 
 def job_path(options):
@@ -542,9 +563,12 @@ def run_seed(options, seed, calm, schedule=None):
     except Failed as failure:
         error = str(failure)
     seconds = time.monotonic() - start
+    field, answers = run.invariants.answers()
+    run.happened.update(watermarks_compared=run.invariants.compared, leases=len(run.invariants.holders),
+                        leases_superseded=run.invariants.superseded, refused_after_fencing=run.invariants.fenced_after)
     print("%s seed %d  %s  replicas %d  %.1f s  faults %s  answers %s%s" %
           ("ok    " if error is None else "FAILED", seed, run.mode, run.replicas, seconds, dict(run.happened),
-           {name: run.last_status.get("counters", {}).get(name, 0) for name in ANSWERS},
+           {name: "%d (field %d)" % (answers[name], field[name]) for name in ANSWERS},
            "" if error is None else "\n" + error), flush=True)
     if error is not None:
         print("replay with: tests/chaos/run.sh --replay %s\n%s" %
@@ -578,6 +602,8 @@ def parse(arguments):
     parser.add_argument("--once", action="store_true", help="one fault a run, at any time")
     parser.add_argument("--rate", type=float, default=0.002, help="of each transport fault, by call")
     parser.add_argument("--wrong-rate", type=float, default=0.05, help="of wrong watermarks, by opening of a split")
+    parser.add_argument("--scale-every", type=int, default=0, help="plants a defect: sums of every N-th push are wrong")
+    parser.add_argument("--scale-by", type=float, default=2, help="by this factor: 0 loses, 2 doubles")
     parser.add_argument("--batch-ms", type=int, default=10, help="least time for a batch while faults happen")
     parser.add_argument("--rows", type=int, help="of the job; default: what the slowed workers need --seconds for")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS)
@@ -616,15 +642,18 @@ def main(arguments):
         seeds = range(options.first_seed, options.first_seed + int(options.minutes * 60 * options.jobs) + 1)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = [result for result in pool.map(in_time, seeds) if result is not None]
-    happened, transport, answers = collections.Counter(), collections.Counter(), collections.Counter()
+    happened, transport, answers, in_field = (collections.Counter() for _ in range(4))
     for _, _, run, _ in results:
         happened.update(run.happened)
         transport.update(run.transport_faults())
-        answers.update({name: run.last_status.get("counters", {}).get(name, 0) for name in ANSWERS})
+        field, given = run.invariants.answers()
+        answers.update(given)
+        in_field.update(field)
     failed = [seed for seed, error, _, _ in results if error is not None]
     print("faults that happened: %s" % dict(sorted(happened.items())))
     print("transport faults: %s" % dict(sorted(transport.items())))
     print("answers: %s" % dict(sorted(answers.items())))
+    print("of these to leases that the harness did not tamper with: %s" % dict(sorted(in_field.items())))
     print("%d rows a run, %d runs, %.0f s; failed seeds: %s" % (options.rows, len(results), time.monotonic() - start, failed))
     if not keep and not failed:
         subprocess.run(["rm", "-rf", options.out], check=False)
@@ -632,6 +661,7 @@ def main(arguments):
     if len(results) >= 8 and schedule is None and options.only is None and options.job == "counting":
         # Over so many runs each answer must have been given, or they do not test what they should.
         missing = [name for name in ANSWERS if answers[name] == 0]
+        missing += [name + " (field)" for name in FIELD_ANSWERS if in_field[name] == 0]
         if missing:
             print("FAILED: never answered: %s" % ", ".join(missing))
             failed.append("answers")

@@ -3,12 +3,15 @@
 //
 //   faulty_worker --scheduler HOST:PORT --name w0 --seed 7 --rate 0.002 --log w0.jsonl
 //
-// Writes one JSON object a line to --log: every answer to OpenSplit, how often each fault happened so far and, with
-// --log-batches, when each batch began. Times are of the steady clock, which all processes of a machine share.
+// Writes one JSON object a line to --log: every answer to OpenSplit and Push, leases whose watermarks were falsified,
+// how often each fault happened so far and, with --log-batches, when each batch began. Times are of the steady clock,
+// which all processes of a machine share. --scale-every N --scale-by F plant what the harness must find: the sums of
+// every N-th push are multiplied by F, so that its updates are lost (0) or counted twice (2).
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -17,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -32,7 +36,9 @@ namespace {
 // Whole lines, each on its way to the file before Write returns: the process may be killed at any time. Thread-safe.
 class LineLog {
  public:
-  explicit LineLog(const std::string& path) : file_(path.empty() ? nullptr : std::fopen(path.c_str(), "a")) {}
+  explicit LineLog(const std::string& path) : file_(path.empty() ? nullptr : std::fopen(path.c_str(), "a")) {
+    if (file_ != nullptr) std::fputs("\n", file_);  // an earlier life may have died in the middle of a line
+  }
   ~LineLog() {
     if (file_ != nullptr) std::fclose(file_);
   }
@@ -51,45 +57,96 @@ class LineLog {
 
 double SteadySeconds() { return absl::ToDoubleSeconds(Clock::Steady().Now()); }
 
-// Notes what a server says about the watermarks of a split.
-class WatermarkLog : public ForwardingParameterClient {
+// Notes what each server answers to OpenSplit and Push, and how far ahead of the slowest lane rows were read. Sits next
+// to the real client, so it sees the calls that the bad network doubles or delivers late, too. Thread-safe.
+class AnswerLog : public ForwardingParameterClient {
  public:
-  WatermarkLog(std::unique_ptr<ParameterClient> inner, uint64_t server, LineLog* log)
+  AnswerLog(std::unique_ptr<ParameterClient> inner, uint64_t server, LineLog* log)
       : ForwardingParameterClient(std::move(inner)), server_(server), log_(*log) {}
 
   void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
     const double sent = SteadySeconds();
     const OpenSplitRequest asked = *request;
-    ForwardingParameterClient::OpenSplit(
-        request, timeout, reply, [this, asked, reply, sent, done = std::move(done)](absl::Status status) {
-          if (status.ok() && reply->outcome == RequestOutcome::kOk && !reply->watermarks.empty()) {
-            log_.Write({{"open",
-                         {{"server", server_},
-                          {"run", asked.header.run},
-                          {"map", asked.header.map_version},
-                          {"pass", asked.pass},
-                          {"split", asked.split},
-                          {"lease", asked.lease},
-                          {"least", reply->watermarks.front()},
-                          {"most", reply->watermarks.back()},
-                          {"sent", sent},
-                          {"received", SteadySeconds()}}}});
-          }
-          done(std::move(status));
-        });
+    ForwardingParameterClient::OpenSplit(request, timeout, reply,
+                                         [this, asked, reply, sent, done = std::move(done)](absl::Status status) {
+                                           if (status.ok()) {
+                                             nlohmann::json open = {{"server", server_},
+                                                                    {"run", asked.header.run},
+                                                                    {"map", reply->map_version},
+                                                                    {"lane", asked.header.lane},
+                                                                    {"pass", asked.pass},
+                                                                    {"split", asked.split},
+                                                                    {"lease", asked.lease},
+                                                                    {"outcome", static_cast<int>(reply->outcome)},
+                                                                    {"sent", sent},
+                                                                    {"received", SteadySeconds()}};
+                                             if (reply->outcome == RequestOutcome::kOk && !reply->watermarks.empty()) {
+                                               open["least"] = reply->watermarks.front();
+                                               open["most"] = reply->watermarks.back();
+                                             }
+                                             log_.Write({{"open", std::move(open)}});
+                                           }
+                                           done(std::move(status));
+                                         });
+  }
+
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override {
+    const bool gated = !request->read_only;
+    const uint64_t batch = request->batch;
+    ForwardingParameterClient::Pull(request, timeout, reply,
+                                    [this, gated, batch, reply, done = std::move(done)](absl::Status status) {
+                                      if (gated && status.ok() && reply->outcome == RequestOutcome::kOk) {
+                                        NoteStaleness(batch, reply->slowest_clock);
+                                      }
+                                      done(std::move(status));
+                                    });
+  }
+
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    const double sent = SteadySeconds();
+    const PushRequest& r = *request;
+    const nlohmann::json asked = {server_, r.header.run,   r.header.lane,       r.pass,    r.split, r.lease, r.begin,
+                                  r.end,   r.end_of_split, r.partitions.size(), r.examples};
+    ForwardingParameterClient::Push(request, timeout, reply,
+                                    [this, asked, reply, sent, done = std::move(done)](absl::Status status) {
+                                      if (status.ok()) {
+                                        // By PushOutcome, kAccepted left to the reader: those that are not listed.
+                                        std::array<int, 6> answers{};
+                                        for (const PartitionAnswer& answer : reply->exceptions)
+                                          ++answers[static_cast<size_t>(answer.outcome) % 6];
+                                        log_.Write({{"push",
+                                                     {{"asked", asked},
+                                                      {"map", reply->map_version},
+                                                      {"outcome", static_cast<int>(reply->outcome)},
+                                                      {"answers", answers},
+                                                      {"sent", sent},
+                                                      {"received", SteadySeconds()}}}});
+                                      }
+                                      done(std::move(status));
+                                    });
   }
 
  private:
+  void NoteStaleness(uint64_t batch, uint64_t slowest) {
+    const int64_t ahead = static_cast<int64_t>(batch) - static_cast<int64_t>(slowest);
+    int64_t most = most_ahead_;
+    while (ahead > most && !most_ahead_.compare_exchange_weak(most, ahead)) {
+    }
+    if (ahead > most) log_.Write({{"ahead", {{"server", server_}, {"batch", batch}, {"slowest", slowest}}}});
+  }
+
   const uint64_t server_;
   LineLog& log_;
+  std::atomic<int64_t> most_ahead_{0};
 };
 
 // Now and then tells the lane a watermark that is off by a tenth of a batch, as answers that were overtaken would: the
 // lane must be put right by MISALIGNED and OUT_OF_ORDER. All connections of a worker agree on it, each once a lease.
 class WrongWatermarks : public ForwardingParameterClient {
  public:
-  WrongWatermarks(std::unique_ptr<ParameterClient> inner, uint64_t seed, double rate, std::atomic<uint64_t>* injected)
-      : ForwardingParameterClient(std::move(inner)), seed_(seed), rate_(rate), injected_(*injected) {}
+  WrongWatermarks(std::unique_ptr<ParameterClient> inner, uint64_t seed, double rate, std::atomic<uint64_t>* injected,
+                  LineLog* log)
+      : ForwardingParameterClient(std::move(inner)), seed_(seed), rate_(rate), injected_(*injected), log_(*log) {}
 
   void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
     const uint64_t lease = request->lease;
@@ -117,13 +174,48 @@ class WrongWatermarks : public ForwardingParameterClient {
     // A lane that begins at the right place and stops there tells nobody anything new, so the right one is left out.
     *watermarks = {random.Below(2) == 0 || real < kOff ? real + kOff : real - kOff};
     ++injected_;
+    log_.Write({{"planted", lease}});
   }
 
   const uint64_t seed_;
   const double rate_;
   std::atomic<uint64_t>& injected_;
+  LineLog& log_;
   Mutex mu_;
   std::set<uint64_t> tampered_ ABSL_GUARDED_BY(mu_);
+};
+
+// Multiplies the sums of every N-th push: a defect for the harness to find, which no server can see. Thread-safe.
+class WrongSums : public ForwardingParameterClient {
+ public:
+  WrongSums(std::unique_ptr<ParameterClient> inner, uint64_t every, float factor)
+      : ForwardingParameterClient(std::move(inner)), every_(every), factor_(factor) {}
+
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    if (++pushes_ % every_ != 0) return ForwardingParameterClient::Push(request, timeout, reply, std::move(done));
+    auto wrong = std::make_shared<PushRequest>(*request);
+    auto sums = std::make_shared<std::vector<std::vector<float>>>();
+    const auto scaled = [&](const float* begin, size_t size) {
+      sums->emplace_back(begin, begin + size);
+      for (float& sum : sums->back()) sum *= factor_;
+      return sums->back().data();
+    };
+    for (PushGroup& group : wrong->groups) {
+      for (size_t t = 0; t < group.gradients.size(); ++t) {
+        group.gradients[t] = scaled(group.gradients[t], group.keys.size() * group.dims[t]);
+      }
+    }
+    if (!request->dense.empty())
+      wrong->dense = {scaled(request->dense.data(), request->dense.size()), request->dense.size()};
+    ForwardingParameterClient::Push(
+        wrong.get(), timeout, reply,
+        [wrong, sums, done = std::move(done)](absl::Status status) { done(std::move(status)); });
+  }
+
+ private:
+  const uint64_t every_;
+  const float factor_;
+  std::atomic<uint64_t> pushes_{0};
 };
 
 struct Options {
@@ -135,6 +227,8 @@ struct Options {
   std::string full_speed;  // once this file exists: no longer
   std::string log;
   bool log_batches = false;
+  uint64_t scale_every = 0;  // 0: no push
+  float scale_by = 2;
 };
 
 bool Exists(const std::string& path) {
@@ -152,12 +246,15 @@ int Run(Options options) {
   rates.request_lost = rates.reply_lost = rates.doubled = rates.delayed = rates.late = options.rate;
   options.daemon.wrap = [&](const ServerAddress& server, std::unique_ptr<ParameterClient> client) {
     const uint64_t seed = HashCoordinates({options.seed, clients++});
-    client = std::make_unique<WatermarkLog>(std::move(client), server.process(), &log);
+    client = std::make_unique<AnswerLog>(std::move(client), server.process(), &log);
+    if (options.scale_every > 0) {
+      client = std::make_unique<WrongSums>(std::move(client), options.scale_every, options.scale_by);
+    }
     if (options.rate > 0) {
       client = std::make_unique<FaultyParameterClient>(std::move(client), FaultPlan::Uniform(seed, rates), counters);
     }
     if (options.wrong_rate > 0) {
-      client = std::make_unique<WrongWatermarks>(std::move(client), options.seed, options.wrong_rate, &wrong);
+      client = std::make_unique<WrongWatermarks>(std::move(client), options.seed, options.wrong_rate, &wrong, &log);
     }
     return client;
   };
@@ -205,6 +302,8 @@ int main(int argc, char** argv) {
   app.add_option("--full-speed-file", options.full_speed);
   app.add_option("--log", options.log);
   app.add_flag("--log-batches", options.log_batches);
+  app.add_option("--scale-every", options.scale_every);
+  app.add_option("--scale-by", options.scale_by);
   CLI11_PARSE(app, argc, argv);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("shoal"));  // stdout is for the line that says "ready"
   return shoal::Run(options);

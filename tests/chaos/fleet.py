@@ -126,7 +126,9 @@ class Fleet:
             str(options.seed * 1000 + self.incarnations.get(name, 0)), "--rate", str(options.rate), "--wrong-rate",
             str(options.wrong_rate), "--batch-ms", str(options.batch_ms), "--full-speed-file",
             os.path.join(self.folder, "full-speed"), "--log", os.path.join(self.folder, name + ".jsonl")
-        ] + (["--log-batches"] if getattr(options, "log_batches", False) else []))
+        ] + (["--log-batches"] if getattr(options, "log_batches", False) else []) +
+                           (["--scale-every", str(options.scale_every), "--scale-by", str(options.scale_by)]
+                            if options.scale_every else []))
 
     # --- what can be done to them ---
 
