@@ -26,6 +26,8 @@ int List(const Options& options) {
 }
 
 int Verify(const Options& options) {
+  const absl::Status newest = CheckNewest(options.path);
+  if (!newest.ok()) return Fail(newest);
   std::string dir;
   const absl::StatusOr<Manifest> manifest = ReadManifest(options.path, &dir);
   if (!manifest.ok()) return Fail(manifest.status());

@@ -116,5 +116,52 @@ TEST_CASE("Scheduler: cancelling does not wait for a cut that nobody brings", "[
   CHECK_THAT(sim.Status(id).reason(), Contains("was not complete in time"));
 }
 
+TEST_CASE("Scheduler: a checkpoint that lacks a partition, has it twice or was cut at two rounds is given up",
+          "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  const std::string how = GENERATE("lacks", "twice", "unknown", "round");
+  if (how == "round" && sync != "bsp") return;
+  const bool periodic = GENERATE(true, false);
+  SimCluster sim;
+  sim.splits = periodic ? 200 : 4;
+  AddFleet(&sim, 2, 1, 1);
+  Job job = SimJob(sync);
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  if (periodic) job.mutable_checkpoint()->set_every(1000);
+  const uint64_t id = sim.Submit(job);
+  const auto train = [&](int turns) {
+    for (int t = 0; t < turns; ++t) {
+      sim.StepAll();
+      sim.Turn(absl::Milliseconds(100));
+    }
+  };
+  if (periodic) train(20);
+  const std::string before = sim.Status(id).checkpoint();
+  CHECK(before.empty() == !periodic);
+  int tampered = 0;
+  sim.tamper = [&](PartInfo* part) {
+    if (part->file() != "s0" || tampered++ > 0) return;
+    if (how == "lacks") part->mutable_partitions()->RemoveLast();
+    if (how == "twice") part->add_partitions(1);
+    if (how == "unknown") part->add_partitions(8);
+    if (how == "round") part->mutable_done(0)->set_rounds_applied(part->done(0).rounds_applied() + 1);
+  };
+  for (int t = 0; t < 200 && tampered == 0; ++t) train(1);
+  REQUIRE(tampered == 1);
+  train(2);
+  if (periodic) {
+    CHECK(sim.Status(id).state() == RUNNING);
+    CHECK(sim.Status(id).checkpoint() == before);
+    CHECK_THAT(sim.LogText(id), Contains("is given up"));
+  }
+  CHECK_THAT(sim.LogText(id), Contains(how == "lacks"     ? "partition 6 is in no part"
+                                       : how == "twice"   ? "partition 1 is in s0 and in s1"
+                                       : how == "unknown" ? "s0 holds partition 8"
+                                                          : "was cut at round"));
+  REQUIRE(sim.RunJob(id, 8000).state() == SUCCEEDED);
+  CHECK(sim.Status(id).checkpoint() > before);
+  CHECK(AllDone(sim, id, 2 * sim.splits));
+}
+
 }  // namespace
 }  // namespace shoal

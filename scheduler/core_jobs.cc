@@ -27,6 +27,10 @@ void SchedulerCore::Submit(const SubmitRequest& request, Done<SubmitReply> done)
     return;
   }
   absl::Status status = CheckSubmittedJob(request.job());
+  if (status.ok() && request.restore_from() == kLatest && !request.job().has_checkpoint()) {
+    status = absl::InvalidArgumentError(
+        "checkpoint.dir: missing, the job is to go on from the newest checkpoint there: name it, or a checkpoint");
+  }
   if (status.ok() && active_.size() >= options_.max_open_jobs) {
     status = absl::ResourceExhaustedError(
         absl::StrCat("jobs: ", active_.size(), " have not ended, at most ", options_.max_open_jobs, " may"));

@@ -230,6 +230,67 @@ TEST_CASE("Recovery: a damaged checkpoint gives way to the one before", "[schedu
   CheckExact(&sim, id, 120);
 }
 
+TEST_CASE("Recovery: a job goes on from the newest checkpoint that can be read", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  const int good = GENERATE(2, 1, 0);  // of three
+  SimCluster sim;
+  sim.splits = 60;
+  AddFleet(&sim, 2, 1, 2);
+  const uint64_t first = sim.Submit(Saved(sync, 300));
+  for (int t = 0; t < 400 && sim.checkpoints.size() < 3; ++t) {
+    sim.StepAll();
+    sim.Turn(absl::Milliseconds(50));
+  }
+  REQUIRE(sim.checkpoints.size() == 3);
+  JobRef ref;
+  ref.set_job(first);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  Ask(sim.scheduler.get(), &Scheduler::Cancel, ref);
+  REQUIRE(sim.Status(first).state() == CANCELLED);
+  std::vector<std::string> paths;
+  for (const auto& [path, partitions] : sim.checkpoints) paths.push_back(path);
+  for (size_t i = static_cast<size_t>(good); i < 3; ++i) sim.damaged.insert(paths[i]);
+  const uint64_t id = sim.Submit(Saved(sync, 300), "latest");
+  sim.RunJob(id);
+  if (good == 0) {
+    CHECK(sim.Status(id).state() == FAILED);
+    CHECK_THAT(sim.Status(id).reason(), Contains("its checksum is wrong") && Contains(paths[0]));
+    return;
+  }
+  CHECK_THAT(sim.LogText(id), Contains("its checksum is wrong") && Contains("takes its place: " + paths[good - 1]));
+  CheckExact(&sim, id, 120);
+}
+
+TEST_CASE("Recovery: one named checkpoint, or one of another training, does not give way to an older one",
+          "[scheduler][unit]") {
+  const bool named = GENERATE(false, true);
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 2);
+  const uint64_t first = sim.Submit(Saved("asp", 0));
+  REQUIRE(sim.RunJob(first).state() == SUCCEEDED);
+  REQUIRE(sim.RunJob(sim.Submit(Saved("asp", 0))).state() == SUCCEEDED);
+  REQUIRE(sim.checkpoints.size() == 2);
+  if (named) {
+    sim.damaged.insert(sim.newest_checkpoint);
+  } else {
+    sim.Find("s0")->failing[Task::PREPARE_JOB] = "is of another training";
+  }
+  const uint64_t id = sim.Submit(Saved("asp", 0), named ? sim.newest_checkpoint : "latest");
+  sim.RunJob(id, 200);
+  CHECK(sim.Status(id).state() == FAILED);
+  CHECK_THAT(sim.Status(id).reason(), Contains(sim.newest_checkpoint));
+}
+
+TEST_CASE("Submit: going on from the newest checkpoint needs a directory of them", "[scheduler][unit]") {
+  SimCluster sim;
+  SubmitRequest request;
+  *request.mutable_job() = SimJob("asp");
+  request.set_restore_from("latest");
+  const auto answer = Ask(sim.scheduler.get(), &Scheduler::Submit, request);
+  CHECK(answer->value().status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(answer->value().status().message()), Contains("checkpoint.dir: missing"));
+}
+
 TEST_CASE("Drain: a worker is told to exit and its splits go to others", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 2, 1);

@@ -230,7 +230,11 @@ bool SimCluster::WritePart(SimProcess* process, const Task& task, TaskResult* re
     if (!Serves(*process, job, p)) continue;
     part.add_partitions(p);
     parts[path][p] = partition;
+    PartitionDone* const done = part.add_done();
+    done->set_partition(p);
+    done->set_rounds_applied(job.rounds_applied);
   }
+  if (tamper) tamper(&part);
   cut_rounds[path] = job.rounds_applied;
   job.cut.reset();
   result->set_part(part.SerializeAsString());
@@ -252,6 +256,7 @@ absl::optional<TaskResult> SimCluster::DoTask(SimProcess* process, const Task& t
     Plan(&result);
   } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
     result.set_path(newest_checkpoint);
+    for (const auto& [path, partitions] : checkpoints) result.add_checkpoints(path);
   } else if (task.kind() == Task::PREPARE_JOB) {
     Prepare(process, task);
   } else if (task.kind() == Task::RESTORE_PARTITIONS) {

@@ -5,6 +5,7 @@
 #define SHOAL_SCHEDULER_SIM_CLUSTER_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "proto/checkpoint.pb.h"
 #include "scheduler/ledger/intersect.h"
 #include "scheduler/scheduler.h"
 
@@ -150,8 +152,9 @@ class SimCluster {
   std::set<std::string> damaged;            // checkpoints that cannot be read
   std::map<std::string, uint64_t> answers;  // "DUPLICATE" ... -> how often
   uint64_t splits = 6, eval_splits = 2;
-  std::string newest_checkpoint;  // in the one checkpoint directory that there is
-  bool parted = false;            // a split vanishes from a partition before the next report
+  std::string newest_checkpoint;          // in the one checkpoint directory that there is
+  std::function<void(PartInfo*)> tamper;  // with every part that is written
+  bool parted = false;                    // a split vanishes from a partition before the next report
 
  private:
   // --- Tasks (sim_cluster.cc) ---

@@ -131,6 +131,12 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
       // The scheduler numbers new checkpoints on from the newest one that is there.
       SHOAL_ASSIGN_OR_RETURN(auto checkpoints, ListCheckpoints(dir));
       if (!checkpoints.empty()) result->set_path(checkpoints.back().first);
+      for (const auto& [path, manifest] : checkpoints) result->add_checkpoints(path);
+      SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
+      if (!damaged.empty()) {
+        result->set_message(absl::StrCat("checkpoint.dir: ", damaged.size(), " that cannot be read are passed over: ",
+                                         damaged.back().first, ": ", damaged.back().second.message()));
+      }
       return absl::OkStatus();
     }
     case Task::PREPARE_JOB:

@@ -171,6 +171,41 @@ TEST_CASE("Checkpoint: a truncated or flipped part is an error that names it, ne
   CHECK(ReadManifest(*path, nullptr).status().message().find("manifest.bin: checksum") != absl::string_view::npos);
 }
 
+TEST_CASE("Checkpoint: the newest of a directory is verified, whether or not it can be read", "[server][unit]") {
+  const std::string dir = FreshDirectory("newest");
+  TestCluster cluster(Config(), 1);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    cluster.Push(Batch(i));
+    REQUIRE(cluster.Save(dir, "c" + std::to_string(i), i, 3).ok());
+  }
+  CHECK(VerifyCheckpoint(dir).ok());
+  const auto damaged = [&](const std::string& name, const std::string& what) {
+    const absl::Status status = VerifyCheckpoint(dir);
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    CHECK(status.message().find(dir + "/" + name) != absl::string_view::npos);
+    CHECK(status.message().find(what) != absl::string_view::npos);
+  };
+  const std::string manifest = dir + "/c3/manifest.bin", good = ReadFile(manifest);
+  for (size_t size = 0; size < good.size(); size += 1 + good.size() / 20) {
+    WriteFile(manifest, good.substr(0, size));
+    damaged("c3", "the one before it is " + dir + "/c2");
+  }
+  std::string flipped = good;
+  flipped[good.size() - 1] ^= 1;
+  WriteFile(manifest, flipped);
+  damaged("c3", "checksum differs");
+  fs::remove(manifest);
+  damaged("c3", "manifest.bin");
+  CHECK(ListDamaged(dir).value().size() == 1);
+  // What is older than the newest that can be read is no concern of those who go on from that.
+  WriteFile(manifest, good);
+  WriteFile(dir + "/c2/manifest.bin", "nonsense");
+  CHECK(VerifyCheckpoint(dir).ok());
+  CHECK(ListDamaged(dir).value()[0].first == dir + "/c2");
+  for (const char* name : {"c1", "c3"}) WriteFile(dir + "/" + name + "/manifest.bin", "nonsense");
+  damaged("c3", "there is no other");
+}
+
 TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice without harm", "[server][unit]") {
   const std::string dir = FreshDirectory("keep");
   CHECK(CheckWritable(dir).ok());

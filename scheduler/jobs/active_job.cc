@@ -166,7 +166,9 @@ void ActiveJob::OnTaskFailed(const Task& task, Group group, const Process& proce
       if (task.kind() == Task::PREPARE_JOB) tasks_.Add(group, process.id, task);
       return;
     }
-    if (!task.restore_from().empty() && DropNewestCheckpoint(why)) return;
+    // Another job's checkpoint does not become ours by being older: only for what cannot be read there is another one.
+    const bool damaged = code == absl::StatusCode::kDataLoss || code == absl::StatusCode::kNotFound;
+    if (damaged && !task.restore_from().empty() && DropCheckpoint(task.restore_from(), why)) return;
   }
   Fail(why);
 }
@@ -201,7 +203,12 @@ void ActiveJob::Advance() {
       if (evaluation_->AllDone()) BeginSave();
       break;
     case Phase::kSave:
-      if (!tasks_.Pending(Group::kFinal)) FinishSave();
+      if (tasks_.Pending(Group::kFinal)) break;
+      if (cycle_.has_value()) {
+        FinishSave();
+      } else if (Now() >= audit_not_before_) {
+        BeginSave();
+      }
       break;
     case Phase::kCommit:
       break;

@@ -113,8 +113,8 @@ class ActiveJob {
   void LoseServer(const Process& process, const std::string& how);
   void BackToTraining();
   void TakeCaughtUp(const TaskResult& result);
-  // The newest checkpoint cannot be read: the one before takes its place. False: there is none.
-  bool DropNewestCheckpoint(const std::string& why);
+  // This checkpoint cannot be read: the one before takes its place. False: there is none.
+  bool DropCheckpoint(const std::string& path, const std::string& why);
   void AdvanceMoves();
   void AdvanceLeaving();
 
@@ -129,6 +129,7 @@ class ActiveJob {
   void FinishResume();
   void BeginFinalizing();
   void BeginSave();
+  void RetrySave(const std::string& why);
   void FinishSave();
   void AdvanceReports();
 
@@ -176,9 +177,8 @@ class ActiveJob {
 
   bool auditing_ = false;
   std::vector<PartitionDone> reported_;  // of the audit under way
-  uint64_t audit_limit_ = 0;
   absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
-  uint64_t rounds_applied_ = 0, unsaved_rounds_ = 0;
+  uint64_t audit_limit_ = 0, rounds_applied_ = 0, unsaved_rounds_ = 0;
 
   absl::optional<CheckpointCycle> cycle_;
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();

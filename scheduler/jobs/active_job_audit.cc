@@ -113,6 +113,19 @@ void ActiveJob::BeginFinalizing() {
   if (evaluation_->AllDone() || cancelled_at_.has_value()) BeginSave();
 }
 
+// The last parts that were written are no checkpoint: servers that had not heard of the newest map write them again.
+void ActiveJob::RetrySave(const std::string& why) {
+  const std::string what = absl::StrCat("checkpoint ", cycle_->task.name(), " is given up: ", why);
+  cycle_.reset();
+  audit_not_before_ = Now() + kAuditRetry;
+  audit_unclean_since_ = std::min(audit_unclean_since_, Now());
+  if (Now() - audit_unclean_since_ > kAuditPatience) {
+    Fail(what);
+  } else {
+    Log(what);
+  }
+}
+
 void ActiveJob::BeginSave() {
   phase_ = Phase::kSave;
   StartCycle(true);
@@ -122,6 +135,8 @@ void ActiveJob::BeginSave() {
 
 void ActiveJob::FinishSave() {
   if (job().has_checkpoint()) {
+    const absl::Status whole = CheckParts(*cycle_, job().partitions(), bsp());
+    if (!whole.ok()) return RetrySave(std::string(whole.message()));
     phase_ = Phase::kCommit;
     CommitCycle(Group::kFinal);
     return;

@@ -40,7 +40,12 @@ void ActiveJob::AdvanceCheckpoint() {
       CutCancelled();
     }
   } else if (cycle_->parts.size() == cycle_->writers) {
-    CommitCycle(Group::kCheckpoint);
+    const absl::Status whole = CheckParts(*cycle_, job().partitions(), bsp());
+    if (whole.ok()) {
+      CommitCycle(Group::kCheckpoint);
+    } else {
+      PeriodicFailed(absl::StrCat(cycle_->task.name(), " is given up: ", whole.message()));
+    }
   } else {
     PeriodicFailed("a server is gone");
   }
@@ -108,7 +113,10 @@ void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
   uint64_t sequence = 0;
   if (!absl::ConsumePrefix(&name, kNamePrefix) || !absl::SimpleAtoi(name, &sequence)) return;
   stored_.set_checkpoint_sequence(std::max<uint64_t>(stored_.checkpoint_sequence(), sequence));
-  if (stored_.resume() == kLatest) stored_.set_restore_from(std::max(stored_.restore_from(), result.path()));
+  // Those before the newest one take its place should it turn out to be damaged.
+  if (stored_.resume() != kLatest || result.path() < stored_.restore_from()) return;
+  stored_.set_restore_from(result.path());
+  *stored_.mutable_checkpoints() = result.checkpoints();
 }
 
 void ActiveJob::WriteParts(absl::optional<uint64_t> cut_margin) {

@@ -15,7 +15,7 @@ bool ActiveJob::ResolveResume() {
     return false;
   }
   stored_.set_checkpoint(stored_.restore_from());
-  stored_.add_checkpoints(stored_.restore_from());
+  if (stored_.checkpoints().empty()) stored_.add_checkpoints(stored_.restore_from());
   return true;
 }
 
@@ -141,10 +141,17 @@ void ActiveJob::TakeCaughtUp(const TaskResult& result) {
   context_.changes->work = true;
 }
 
-bool ActiveJob::DropNewestCheckpoint(const std::string& why) {
+bool ActiveJob::DropCheckpoint(const std::string& path, const std::string& why) {
   auto* const checkpoints = stored_.mutable_checkpoints();
+  // Several servers find the same damage.
+  if (path != stored_.checkpoint()) {
+    Log(why);
+    return true;
+  }
   if (checkpoints->size() < 2) return false;
   checkpoints->RemoveLast();
+  // No delta may build on it.
+  chain_.parent.clear();
   stored_.set_checkpoint(checkpoints->Get(checkpoints->size() - 1));
   warning_ = absl::StrCat(why, "; the checkpoint before it takes its place: ", stored_.checkpoint());
   Log(warning_);

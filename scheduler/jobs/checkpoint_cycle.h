@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/scheduler.pb.h"
 
@@ -20,6 +22,10 @@ struct CheckpointCycle {
   std::map<uint64_t, PartInfo> parts;  // by server
   std::map<std::string, TableDigest> digests;
 };
+
+// DATA_LOSS unless the parts hold each of `partitions` exactly once (servers that know different maps may both write
+// one, or neither) and, in bsp, all of them were cut at one round: that of the task, if it names one.
+absl::Status CheckParts(const CheckpointCycle& cycle, uint32_t partitions, bool bsp);
 
 // What the next checkpoint may build on; forgotten with the process, so that it begins with a full one.
 struct DeltaChain {

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr absl::string_view kTemporarySuffix = ".tmp";
+constexpr absl::string_view kPartSuffix = ".part";
 
 absl::Status RemoveTree(const std::string& path) {
   std::error_code error;
@@ -32,6 +33,14 @@ absl::Status RemoveTree(const std::string& path) {
   if (!error) return absl::OkStatus();
   errno = error.value();
   return SystemError("remove", path);
+}
+
+bool HoldsParts(const std::string& dir) {
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    if (absl::EndsWith(it->path().string(), kPartSuffix)) return true;
+  }
+  return false;
 }
 
 // All but the newest `keep` go, and what these build on. Damaged directories are left for people to look at.
@@ -146,6 +155,37 @@ absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(co
     return std::make_pair(a.second.sequence(), a.first) < std::make_pair(b.second.sequence(), b.first);
   });
   return out;
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, absl::Status>>> ListDamaged(const std::string& dir) {
+  std::error_code error;
+  std::vector<std::pair<std::string, absl::Status>> out;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string();
+    std::error_code ignored;
+    if (absl::EndsWith(path, kTemporarySuffix) || !it->is_directory(ignored)) continue;
+    const absl::Status status = ReadManifestFile(path).status();
+    // A directory without a manifest is a checkpoint if there are parts in it.
+    if (!status.ok() && (!absl::IsNotFound(status) || HoldsParts(path))) out.emplace_back(path, status);
+  }
+  if (error) {
+    errno = error.value();
+    return SystemError("list", dir);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+absl::Status CheckNewest(const std::string& dir) {
+  if (!absl::IsNotFound(ReadManifestFile(dir).status()) || HoldsParts(dir)) return absl::OkStatus();
+  SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
+  SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
+  // Names of one job differ in a number of fixed width.
+  if (damaged.empty() || (!complete.empty() && damaged.back().first < complete.back().first)) return absl::OkStatus();
+  const absl::Status& status = damaged.back().second;
+  return absl::DataLossError(absl::StrCat(
+      damaged.back().first, ": ", status.message(), "; ",
+      complete.empty() ? "there is no other" : absl::StrCat("the one before it is ", complete.back().first)));
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved) {

@@ -31,8 +31,15 @@ void RemoveAbandoned(const std::string& dir, const std::string& name);
 absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved);
 // All complete checkpoints of a directory, oldest first: (directory, manifest).
 absl::StatusOr<std::vector<std::pair<std::string, Manifest>>> ListCheckpoints(const std::string& dir);
+// What was a checkpoint of the directory but has a manifest that is damaged or gone, by name: (directory, what is
+// wrong).
+absl::StatusOr<std::vector<std::pair<std::string, absl::Status>>> ListDamaged(const std::string& dir);
+// DATA_LOSS when the newest checkpoint of a directory of them has such a manifest, so that all else passes it over. OK
+// when `dir` is a checkpoint itself.
+absl::Status CheckNewest(const std::string& dir);
 // Every part, of what a delta builds on too, is there, has its size and checksum, and parses; rows, versions and
-// digests add up to what the manifests say. All problems are named in one status.
+// digests add up to what the manifests say. All problems are named in one status. Of a directory of checkpoints the
+// newest one is looked at, whether or not it can be read.
 absl::Status VerifyCheckpoint(const std::string& dir);
 
 // One row of a sparse table (dense = false) or one dense block (key = block index, offset in the tensor).

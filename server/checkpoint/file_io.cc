@@ -61,6 +61,8 @@ absl::Status File::ReadAt(uint64_t offset, uint64_t count, std::string* out) con
   for (uint64_t done = 0; done < count;) {
     const ssize_t got = pread(fd_, &(*out)[done], count - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
+    // What the disk cannot give back is lost; asking again is no use.
+    if (got < 0 && errno == EIO) return absl::DataLossError(absl::StrCat("read ", path_, ": ", std::strerror(errno)));
     if (got < 0) return SystemError("read", path_);
     if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": became shorter while it was read"));
     done += static_cast<uint64_t>(got);

@@ -163,6 +163,7 @@ class Verifier {
 }  // namespace
 
 absl::Status VerifyCheckpoint(const std::string& dir) {
+  SHOAL_RETURN_IF_ERROR(CheckNewest(dir));
   SHOAL_ASSIGN_OR_RETURN(const std::vector<ChainLink> chain, ReadChain(dir));
   return Verifier(chain).Run();
 }
