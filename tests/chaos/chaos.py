@@ -33,6 +33,9 @@ from schedule import ALL_FAULTS, make_schedule
 
 STALENESS = 4
 BATCH = 500
+PARTITIONS = 24
+# Each record adds 7.5 to a sum of small hashes, on average; floats hold every integer up to 2^24.
+MAX_ROWS = 2000000
 MAX_AUC_DIFFERENCE = 0.003
 # The harness needs no help to make the field give these; MISALIGNED needs leases whose batches begin elsewhere, and all
 # batches of a job have the same size, so only falsified watermarks lead to it.
@@ -416,6 +419,14 @@ class Run:
         self.later(event["lasts"], lambda: self.fleet.limit_files(servers, False))
         return True
 
+    def do_bad_messages(self, event):
+        """Not part of schedules, where messages are lost, doubled and late all the time (--rate)."""
+        path = os.path.join(self.folder, "bad-messages")
+        with open(path, "w", encoding="ascii"):
+            pass
+        self.later(event["lasts"], lambda: os.remove(path))
+        return True
+
     # --- watching ---
 
     def verb(self, verb, *arguments, patience="30s"):
@@ -546,7 +557,7 @@ def job_fields(options):
     # Few columns: the harness passes on every byte of it.
     return ["data.format.synthetic.rows=%d" % options.rows, "data.format.synthetic.categories=6",
             "data.format.synthetic.integers=2", "data.format.synthetic.ids_per_category=2000", "data.passes=1",
-            "data.split_bytes=1MiB", "batch.size=%d" % BATCH, "partitions=24"]
+            "data.split_bytes=1MiB", "batch.size=%d" % BATCH, "partitions=%d" % PARTITIONS]
 
 
 def run_seed(options, seed, calm, schedule=None):
@@ -574,6 +585,13 @@ def run_seed(options, seed, calm, schedule=None):
         print("replay with: tests/chaos/run.sh --replay %s\n%s" %
               (os.path.join(folder, "schedule.json"), json.dumps(run.schedule)), flush=True)
     return seed, error, run, status
+
+
+def size_job(options):
+    """Records that the slowed workers need --seconds for; they are slowed more rather than count beyond MAX_ROWS."""
+    batches = min(options.seconds * options.workers * options.threads * 1000 / max(options.batch_ms, 1), MAX_ROWS / BATCH)
+    options.batch_ms = max(options.batch_ms, options.seconds * options.workers * options.threads * 1000 / batches)
+    return int(batches) * BATCH
 
 
 def parse(arguments):
@@ -604,7 +622,8 @@ def parse(arguments):
     parser.add_argument("--wrong-rate", type=float, default=0.05, help="of wrong watermarks, by opening of a split")
     parser.add_argument("--scale-every", type=int, default=0, help="plants a defect: sums of every N-th push are wrong")
     parser.add_argument("--scale-by", type=float, default=2, help="by this factor: 0 loses, 2 doubles")
-    parser.add_argument("--batch-ms", type=int, default=10, help="least time for a batch while faults happen")
+    parser.add_argument("--batch-ms", type=float, default=10, help="least time for a batch while faults happen; longer when "
+                        "the job would have more than %d records otherwise" % MAX_ROWS)
     parser.add_argument("--rows", type=int, help="of the job; default: what the slowed workers need --seconds for")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS)
     options = parser.parse_args(arguments)
@@ -614,7 +633,7 @@ def parse(arguments):
     if unknown:
         parser.error("no such fault: %s; there are %s" % (", ".join(sorted(unknown)), ", ".join(ALL_FAULTS)))
     if options.rows is None:
-        options.rows = int(options.seconds * options.workers * options.threads * BATCH * 1000 / max(options.batch_ms, 1))
+        options.rows = size_job(options)
     return options
 
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
@@ -140,6 +141,57 @@ class AnswerLog : public ForwardingParameterClient {
   std::atomic<int64_t> most_ahead_{0};
 };
 
+// Several clients may share the one inside, with which they must not outlive what it refers to. As thread-safe as that.
+class SharedClient : public ParameterClient {
+ public:
+  explicit SharedClient(std::shared_ptr<ParameterClient> inner) : inner_(std::move(inner)) {}
+
+  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
+    inner_->OpenSplit(request, timeout, reply, std::move(done));
+  }
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override {
+    inner_->Pull(request, timeout, reply, std::move(done));
+  }
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    inner_->Push(request, timeout, reply, std::move(done));
+  }
+  void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
+    inner_->Mark(request, timeout, reply, std::move(done));
+  }
+  void Abort(Calls calls) override { inner_->Abort(calls); }
+
+ private:
+  const std::shared_ptr<ParameterClient> inner_;
+};
+
+// Calls go through a bad network while a switch is on, else directly. Thread-safe.
+class BadSpell : public ParameterClient {
+ public:
+  BadSpell(std::shared_ptr<ParameterClient> good, std::unique_ptr<ParameterClient> bad, const std::atomic<bool>* on)
+      : good_(std::move(good)), bad_(std::move(bad)), on_(*on) {}
+
+  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
+    Current().OpenSplit(request, timeout, reply, std::move(done));
+  }
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override {
+    Current().Pull(request, timeout, reply, std::move(done));
+  }
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    Current().Push(request, timeout, reply, std::move(done));
+  }
+  void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
+    Current().Mark(request, timeout, reply, std::move(done));
+  }
+  void Abort(Calls calls) override { bad_->Abort(calls); }  // which hands it on
+
+ private:
+  ParameterClient& Current() { return on_ ? *bad_ : *good_; }
+
+  const std::shared_ptr<ParameterClient> good_;
+  const std::unique_ptr<ParameterClient> bad_;
+  const std::atomic<bool>& on_;
+};
+
 // Now and then tells the lane a watermark that is off by a tenth of a batch, as answers that were overtaken would: the
 // lane must be put right by MISALIGNED and OUT_OF_ORDER. All connections of a worker agree on it, each once a lease.
 class WrongWatermarks : public ForwardingParameterClient {
@@ -221,7 +273,9 @@ class WrongSums : public ForwardingParameterClient {
 struct Options {
   WorkerDaemonOptions daemon;
   uint64_t seed = 1;
-  double rate = 0;         // of each fault
+  double rate = 0;  // of each fault
+  std::string kinds = "request_lost,reply_lost,doubled,delayed,late";
+  std::string bad_while;   // these faults happen only while this file exists; empty: always
   double wrong_rate = 0;   // of wrong watermarks
   int batch_ms = 0;        // a lane takes at least so long for a batch
   std::string full_speed;  // once this file exists: no longer
@@ -237,26 +291,60 @@ bool Exists(const std::string& path) {
   return file != nullptr;
 }
 
-int Run(Options options) {
-  LineLog log(options.log);
-  auto counters = std::make_shared<FaultCounters>();
-  std::atomic<uint64_t> wrong{0}, clients{0};
-  std::atomic<bool> full_speed{options.batch_ms == 0};
+FaultRates RatesOf(const Options& options) {
   FaultRates rates;
-  rates.request_lost = rates.reply_lost = rates.doubled = rates.delayed = rates.late = options.rate;
-  options.daemon.wrap = [&](const ServerAddress& server, std::unique_ptr<ParameterClient> client) {
+  for (absl::string_view kind : absl::StrSplit(options.kinds, ',')) {
+    (kind == "request_lost" ? rates.request_lost
+     : kind == "reply_lost" ? rates.reply_lost
+     : kind == "doubled"    ? rates.doubled
+     : kind == "delayed"    ? rates.delayed
+                            : rates.late) = options.rate;
+  }
+  return rates;
+}
+
+// What the daemon does to its connections.
+struct Network {
+  const Options& options;
+  LineLog& log;
+  const std::shared_ptr<FaultCounters> counters = std::make_shared<FaultCounters>();
+  std::atomic<uint64_t> wrong{0}, clients{0};
+  std::atomic<bool> bad{true};
+
+  std::unique_ptr<ParameterClient> Wrap(const ServerAddress& server, std::unique_ptr<ParameterClient> client) {
     const uint64_t seed = HashCoordinates({options.seed, clients++});
     client = std::make_unique<AnswerLog>(std::move(client), server.process(), &log);
     if (options.scale_every > 0) {
       client = std::make_unique<WrongSums>(std::move(client), options.scale_every, options.scale_by);
     }
     if (options.rate > 0) {
-      client = std::make_unique<FaultyParameterClient>(std::move(client), FaultPlan::Uniform(seed, rates), counters);
+      const std::shared_ptr<ParameterClient> good = std::move(client);
+      auto faulty = std::make_unique<FaultyParameterClient>(std::make_unique<SharedClient>(good),
+                                                            FaultPlan::Uniform(seed, RatesOf(options)), counters);
+      client = std::make_unique<BadSpell>(good, std::move(faulty), &bad);
     }
     if (options.wrong_rate > 0) {
       client = std::make_unique<WrongWatermarks>(std::move(client), options.seed, options.wrong_rate, &wrong, &log);
     }
     return client;
+  }
+
+  nlohmann::json Counts() const {
+    return {{"request_lost", counters->Of(Fault::kRequestLost)},
+            {"reply_lost", counters->Of(Fault::kReplyLost)},
+            {"doubled", counters->Of(Fault::kDoubled)},
+            {"delayed", counters->Of(Fault::kDelayed)},
+            {"late", counters->Of(Fault::kLate)},
+            {"wrong_watermark", wrong.load()}};
+  }
+};
+
+int Run(Options options) {
+  LineLog log(options.log);
+  Network network{options, log};
+  std::atomic<bool> full_speed{options.batch_ms == 0};
+  options.daemon.wrap = [&](const ServerAddress& server, std::unique_ptr<ParameterClient> client) {
+    return network.Wrap(server, std::move(client));
   };
   options.daemon.before_batch = [&](uint32_t thread, uint64_t finished) {
     if (options.log_batches) {
@@ -269,14 +357,9 @@ int Run(Options options) {
   std::thread reporter([&] {
     while (!ended) {
       if (!options.full_speed.empty() && Exists(options.full_speed)) full_speed = true;
-      log.Write({{"faults",
-                  {{"request_lost", counters->Of(Fault::kRequestLost)},
-                   {"reply_lost", counters->Of(Fault::kReplyLost)},
-                   {"doubled", counters->Of(Fault::kDoubled)},
-                   {"delayed", counters->Of(Fault::kDelayed)},
-                   {"late", counters->Of(Fault::kLate)},
-                   {"wrong_watermark", wrong.load()}}}});
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      if (!options.bad_while.empty()) network.bad = Exists(options.bad_while);
+      log.Write({{"faults", network.Counts()}});
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   });
   const absl::Status status = RunWorkerDaemon(options.daemon, &stop);
@@ -297,6 +380,8 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.daemon.threads);
   app.add_option("--seed", options.seed);
   app.add_option("--rate", options.rate);
+  app.add_option("--kinds", options.kinds);
+  app.add_option("--bad-while", options.bad_while);
   app.add_option("--wrong-rate", options.wrong_rate);
   app.add_option("--batch-ms", options.batch_ms);
   app.add_option("--full-speed-file", options.full_speed);

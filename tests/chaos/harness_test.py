@@ -301,12 +301,16 @@ class CountsTest(LogTest):
         self.assertEqual(field, {"duplicate": 2, "fenced": 2, "stale_map": 1, "misaligned": 1, "out_of_order": 1})
         self.assertEqual(answers["misaligned"], 4)
 
-    def test_records_that_were_computed(self):
-        batches = [{"batch": {"at": 1.0 + i, "thread": 0, "finished": i}} for i in range(4)]
-        self.log(*batches, self.pushed(0, 500, 1.0, 1.1), self.pushed(0, 500, 1.2, 1.3),  # sent again
-                 self.pushed(500, 700, 1.4, 1.5), self.pushed(500, 700, 1.4, 1.5, lease=2))
+    def test_records_that_were_computed_again(self):
+        batches = [{"batch": {"at": 1.0 + i, "thread": 0, "finished": i}} for i in range(5)]
+        self.log(*batches, self.pushed(0, 500, 1.1, 1.2), self.pushed(0, 500, 1.3, 1.4),  # sent again: one computation
+                 self.pushed(500, 1000, 2.1, 2.2),  # the batch of 3.0 is not pushed before the fault
+                 self.pushed(500, 1000, 4.1, 4.2, lease=2), self.pushed(1000, 1200, 5.1, 5.2, lease=2))
         self.invariants.update()
-        self.assertEqual(self.invariants.computed_records(500), 500 + 200 + 200 + 500)  # the fourth was never pushed
+        # Of 1200 records, 1000 were pushed before 3.5 and 500 computed in vain; 700 are computed after it.
+        self.assertEqual(self.invariants.computed_again(3.5, 1200, 500), 700 - (1200 - 1500))
+        self.assertEqual(self.invariants.computed_again(0.5, 1200, 500), 500 + 500 + 500 + 500 + 200 - 1200)
+        self.assertEqual(self.invariants.computed_again(4.5, 1200, 500), 200 - (1200 - 1000))
 
     def test_sums_that_differ(self):
         good = ({("k", "C1"): (3.0, 5.0), ("l", "C1"): (2.0, 7.0)}, [5.0, 12.0])
@@ -317,6 +321,17 @@ class CountsTest(LogTest):
         found = compare_rows(good, ({("k", "C1"): (3.0, 6.0), ("l", "C1"): (2.0, 7.0)}, [7.0, 12.0]))
         self.assertEqual((found["lost"], found["doubled"], found["other_rows"], found["records_doubled"]), (0, 0, 1, 2))
         self.assertFalse(found["exact"])
+
+
+class SizeTest(unittest.TestCase):
+
+    def test_sums_stay_below_what_a_float_holds(self):
+        for seconds in (5, 10, 20, 60, 3600):
+            options = chaos.parse(["--shoal", "x", "--faulty-worker", "y", "--seconds", str(seconds)])
+            self.assertLess(options.rows * 7.5, 0.95 * 2**24)
+            # As long as it should take.
+            self.assertAlmostEqual(options.rows / chaos.BATCH / options.workers * options.batch_ms / 1000, seconds, delta=0.1)
+        self.assertEqual(chaos.parse(["--shoal", "x", "--faulty-worker", "y", "--seconds", "5"]).batch_ms, 10)
 
 
 class RunTest(unittest.TestCase):

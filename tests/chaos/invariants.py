@@ -59,7 +59,6 @@ class Invariants:
         self.leases = collections.defaultdict(set)  # (run, pass, split) -> leases
         self.ended = set()  # (run, pass, split) whose last push every server that was asked has taken, or was done
         self.planted = set()  # leases
-        self.computed = {}  # (lane, run, pass, split, lease, begin, end) of pushes
         self.batches = []  # (time, name of the log), with --log-batches
         self.begun = []  # (time of the first answer to it, name of the log, run, pass, split, lease)
         self.compared = self.fenced_after = self.superseded = self.newest_lease = 0
@@ -123,7 +122,6 @@ class Invariants:
         key = (push.server, push.run, map_version, push.pass_, push.split)
         self.pushes[key].append(push)
         self.dirty.add(key)
-        self.computed[(push.lane, push.run, push.pass_, push.split, push.lease, push.begin, push.end)] = push.end - push.begin
         if push.last and push.outcome == OK and push.accepted + push.answers[PUSH_DUPLICATE] == push.partitions:
             self.ended.add((push.run, push.pass_, push.split))
 
@@ -212,9 +210,32 @@ class Invariants:
                 field.update(given)
         return field, all_answers
 
-    def computed_records(self, batch):
-        """Records of all batches that were computed; those that never got as far as a push count as full ones."""
-        return sum(self.computed.values()) + max(0, len(self.batches) - len(self.computed)) * batch
+    def computed_again(self, when, rows, batch):
+        """Records that were computed from a time on although they had been computed before, with --log-batches and one
+        thread a worker: all those of batches that began then, less those of the job that no batch had had before."""
+        pushes = collections.defaultdict(dict)  # by worker: computation -> when it was first sent
+        for calls in self.pushes.values():
+            for push in calls:
+                key = (push.lane, push.run, push.pass_, push.split, push.lease, push.begin, push.end)
+                first = pushes[self.lanes[push.lane]]
+                first[key] = min(push.sent, first.get(key, push.sent))
+        begun = collections.defaultdict(list)
+        for at, name in self.batches:
+            begun[name].append(at)
+        had, computed = {}, 0  # had: (pass, split, begin) -> records
+        for name, times in begun.items():
+            times.sort()
+            sent = collections.deque(sorted((at, key) for key, at in pushes[name].items()))
+            for at, following in zip(times, times[1:] + [float("inf")]):
+                records, where = batch, ("never pushed", name, at)
+                while sent and sent[0][0] < following:
+                    key = sent.popleft()[1]
+                    records, where = key[6] - key[5], (key[2], key[3], key[5])
+                if at >= when:
+                    computed += records
+                elif where[0] != "never pushed" or following >= when:
+                    had[where] = records
+        return computed - (rows - sum(had.values()))
 
 
 def durable_lease_limit(state_path):
