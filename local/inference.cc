@@ -116,7 +116,7 @@ absl::Status Session::OpenInput(const JobPlan& plan) {
   if (data.eval().empty() && !(data.format().has_synthetic() && data.format().synthetic().eval_rows() > 0)) {
     return absl::InvalidArgumentError("the job has no data.eval: name the input with --data");
   }
-  SHOAL_ASSIGN_OR_RETURN(input_, PlanInputs(data, InputKind::kEval));
+  SHOAL_ASSIGN_OR_RETURN(input_, PlanInputs(data, InputKind::kEval, job_.batch().size()));
   SHOAL_ASSIGN_OR_RETURN(const FeatureSchema here, MakeSchema(data, input_));
   schema_ = plan.schema();
   const auto same = [](const auto& a, const auto& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };

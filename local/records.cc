@@ -58,7 +58,7 @@ absl::Status VisitRecords(const Job& job, const RecordRange& range, const std::f
   if (range.pass >= job.data().passes()) {
     return absl::OutOfRangeError(absl::StrCat("pass: ", range.pass, ", must be below ", job.data().passes()));
   }
-  SHOAL_ASSIGN_OR_RETURN(const InputPlan plan, PlanInputs(job.data(), InputKind::kTrain));
+  SHOAL_ASSIGN_OR_RETURN(const InputPlan plan, PlanInputs(job.data(), InputKind::kTrain, job.batch().size()));
   SHOAL_ASSIGN_OR_RETURN(const FeatureSchema schema, MakeSchema(job.data(), plan));
   if (range.split >= static_cast<uint64_t>(plan.splits_size())) {
     return absl::OutOfRangeError(absl::StrCat("split: ", range.split, ", must be below ", plan.splits_size()));

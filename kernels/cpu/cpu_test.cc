@@ -326,6 +326,80 @@ TEST_CASE("Elementwise: the same bits with every instruction set, whole register
   }
 }
 
+// Bags of up to 3 keys, or of one each, over a table of `rows` rows; what they borrow stays in it.
+struct RandomBags {
+  RandomBags(size_t count, uint32_t rows, bool single, bool weighted, uint64_t seed) {
+    for (size_t r = 0; r < count; ++r) {
+      const size_t keys = single ? 1 : HashCoordinates({seed, r}) % 4;
+      for (size_t k = 0; k < keys; ++k) index.push_back(HashCoordinates({seed, r, k}) % rows);
+      offsets.push_back(static_cast<uint32_t>(index.size()));
+    }
+    if (weighted) weights = RandomFloats(index.size(), seed + 1);
+    bags = {count,        offsets.data(),
+            index.data(), weighted ? weights.data() : nullptr,
+            false,        AreSingle(offsets.data(), count)};
+  }
+  std::vector<uint32_t> offsets = {0}, index;
+  Floats weights;
+  Bags bags;
+};
+
+TEST_CASE("Pooling and factorization: the same bits as plain loops with every instruction set", "[unit]") {
+  constexpr size_t kCount = 37, kRows = 11, kSlots = 3;
+  const bool single = GENERATE(false, true), weighted = GENERATE(false, true);
+  for (size_t dim : {1, 3, 4, 8, 16, 17, 32, 40}) {
+    CAPTURE(single, weighted, dim);
+    std::vector<std::unique_ptr<RandomBags>> made;
+    std::vector<Bags> slots;
+    for (size_t s = 0; s < kSlots; ++s) {
+      made.push_back(std::make_unique<RandomBags>(kCount, kRows, single, weighted, 10 + s));
+      slots.push_back(made.back()->bags);
+      REQUIRE(slots.back().single == single);
+    }
+    const Floats table = RandomFloats(kRows * dim, 1), dy = RandomFloats(kCount, 2);
+    const Floats gradient = RandomFloats(kCount * dim, 3), before = RandomFloats(kRows * dim, 4);
+    Floats pooled(kCount * dim, 0.5f), pooled_gradient = before, sums(kCount * dim, 0), squares(kCount * dim, 0);
+    Floats factor_gradient = before;
+    const auto visit = [&](const Bags& bags, size_t r, auto use) {
+      for (uint32_t i = bags.offsets[r]; i < bags.offsets[r + 1]; ++i) {
+        for (size_t d = 0; d < dim; ++d) {
+          use(r * dim + d, bags.index[i] * dim + d, weighted ? bags.weights[i] : 1.0f);
+        }
+      }
+    };
+    for (size_t r = 0; r < kCount; ++r) {
+      visit(slots[0], r, [&](size_t at, size_t row, float w) {
+        pooled[at] += w * table[row];
+        pooled_gradient[row] += w * gradient[at];
+      });
+      for (const Bags& bags : slots) {
+        visit(bags, r, [&](size_t at, size_t row, float w) {
+          const float value = w * table[row];
+          sums[at] += value;
+          squares[at] += value * value;
+        });
+      }
+      for (const Bags& bags : slots) {
+        visit(bags, r,
+              [&](size_t at, size_t row, float w) { factor_gradient[row] += dy[r] * w * (sums[at] - w * table[row]); });
+      }
+    }
+    AtEveryTarget([&] {
+      Floats out(kCount * dim, 0.5f), to = before, sum(kCount * dim, NAN), square(kCount * dim, NAN);
+      PoolBags(slots[0], table.data(), dim, dim, out.data());
+      CHECK(out == pooled);
+      PoolBagsGradient(slots[0], gradient.data(), dim, dim, to.data());
+      CHECK(to == pooled_gradient);
+      FactorizeBags(slots.data(), kSlots, table.data(), dim, sum.data(), square.data());
+      CHECK(sum == sums);
+      CHECK(square == squares);
+      to = before;
+      FactorizeBagsGradient(slots.data(), kSlots, table.data(), dim, sums.data(), dy.data(), to.data());
+      CHECK(to == factor_gradient);
+    });
+  }
+}
+
 TEST_CASE("Rounding to bf16: to nearest, ties to even, infinities and NaN, with every instruction set", "[unit]") {
   const Floats values = {0.0f,     -0.0f,     1.0f,        0x1.01p0f,   0x1.03p0f, 0x1.010002p0f, -0x1.01p0f,
                          INFINITY, -INFINITY, 0x1.fep127f, 0x1.ffp127f, 0x1p-133f, 3.14159265f,   65504.0f};

@@ -1,4 +1,4 @@
-// Embedding bags: the pooled rows of one slot, and the segment sum that is their gradient.
+// Embedding bags: the pooled rows of slots, and the segment sums that are their gradients.
 #ifndef SHOAL_KERNELS_CPU_POOLING_H_
 #define SHOAL_KERNELS_CPU_POOLING_H_
 
@@ -14,19 +14,24 @@ struct Bags {
   const uint32_t* index = nullptr;    // row of the table, by occurrence
   const float* weights = nullptr;     // by occurrence; nullptr: all 1
   bool mean = false;                  // the sum is divided by the number of keys of the bag
+  bool single = false;                // offsets[r] == r: each bag has one key (AreSingle), which is faster
 };
+
+// Whether each of `count` bags has exactly one key.
+bool AreSingle(const uint32_t* offsets, size_t count);
 
 // out[r * stride + d] += pooled value d of bag r. An empty bag adds nothing.
 void PoolBags(const Bags& bags, const float* table, size_t dim, size_t stride, float* out);
 // table_gradient[index] += weight * gradient[r * stride + d], in the order of occurrences.
 void PoolBagsGradient(const Bags& bags, const float* gradient, size_t dim, size_t stride, float* table_gradient);
 
-// Adds the rows (times their weights) of bag r to sums[r * dim + d], and their squares to squares[r * dim + d].
-void FactorizeBags(const Bags& bags, const float* table, size_t dim, float* sums, float* squares);
+// Example r has the keys of bag r of all `slots`, which have equally many bags and no mean. Its rows (times their
+// weights) are summed in sums[r * dim + d], slot after slot, and their squares in squares[r * dim + d].
+void FactorizeBags(const Bags* slots, size_t slot_count, const float* table, size_t dim, float* sums, float* squares);
 // The gradient of y[r] = 1/2 sum_d (sums_d^2 - squares_d): table_gradient[index] += dy[r] * weight * (sums_d - weight *
-// row_d), in the order of occurrences.
-void FactorizeBagsGradient(const Bags& bags, const float* table, size_t dim, const float* sums, const float* dy,
-                           float* table_gradient);
+// row_d), example after example and slot after slot.
+void FactorizeBagsGradient(const Bags* slots, size_t slot_count, const float* table, size_t dim, const float* sums,
+                           const float* dy, float* table_gradient);
 
 }  // namespace shoal::cpu
 

@@ -16,9 +16,10 @@ namespace shoal {
 enum class InputKind { kTrain, kEval };
 
 // Looks at the files: expands globs, decompresses, counts, cuts into splits (data.split_bytes; `rows` ranges become
-// byte ranges; csv boundaries are moved to true record starts, one scan). Paths must be absolute. Fails with file and
+// byte ranges; csv boundaries are moved to true record starts, one scan). Without data.split_bytes the size of a split
+// is a function of the input and of batch_size (records; 0: not known). Paths must be absolute. Fails with file and
 // reason.
-absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind);
+absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size = 0);
 
 // Names of dense values and slots, and the kind of label. Needs the plan because some of it stands in the files (csv
 // columns, number of labels); every column that the job names must exist.

@@ -234,6 +234,39 @@ TEST_CASE("PlanInputs: the size of a split is a function of the input", "[data][
   CHECK(plan->splits_size() == static_cast<int>((text.size() + 65535) / 65536));
 }
 
+TEST_CASE("PlanInputs: a split has several batches, as long as there are enough splits", "[data][unit]") {
+  TempDir dir;
+  // 6 MiB of records of 16 bytes, more or less.
+  std::string text;
+  for (int i = 0; i < 393216; ++i) absl::StrAppend(&text, i % 2, " 1:1 ", 10 + i % 90, ":0.5\n");
+  Data data = MakeData("format { libsvm {} }", dir.Write("a.svm", text));
+  const uint64_t record = text.size() / 393216;
+  const auto splits = [&](uint64_t batch_size) {
+    const auto plan = PlanInputs(data, InputKind::kTrain, batch_size);
+    return plan.ok() ? plan->splits_size() : -1;
+  };
+  const int smallest = static_cast<int>((text.size() + 65535) / 65536);
+  CHECK(splits(0) == smallest);
+  CHECK(splits(1) == smallest);
+  CHECK(splits(65536 / 8 / record) == smallest);
+  const int expected = static_cast<int>(text.size() / (8 * 640 * record));  // one more or less for where records end
+  CHECK(splits(640) >= expected);
+  CHECK(splits(640) <= expected + 1);
+  CHECK(splits(640) < smallest);
+  for (uint64_t batch_size : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{1} << 31, ~uint64_t{0}}) {
+    CHECK(splits(batch_size) >= 64);
+    CHECK(splits(batch_size) <= 65);
+  }
+  // What the job says goes first; records of one size and synthetic ones are treated alike.
+  data.set_split_bytes(1 << 20);
+  CHECK(splits(4096) == static_cast<int>((text.size() + (1 << 20) - 1) >> 20));
+  Data synthetic;
+  synthetic.mutable_format()->mutable_synthetic()->set_rows(1 << 20);
+  const auto rows = PlanInputs(synthetic, InputKind::kTrain, 1024);
+  REQUIRE(rows.ok());
+  CHECK(rows->splits_size() == (1 << 20) / (8 * 1024));
+}
+
 TEST_CASE("DataSet: a file that changed after the plan is refused", "[data][unit]") {
   TempDir dir;
   Data data = MakeData("format { libsvm {} }", dir.Write("a.svm", "1 1:1\n0 2:1\n"));

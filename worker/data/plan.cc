@@ -25,9 +25,21 @@ constexpr uint64_t kMaxSplitBytes = 64 << 20;
 // What a synthetic row would take as text, so that data.split_bytes has a meaning for it.
 constexpr uint64_t kSyntheticRowBytes = 256;
 
-uint64_t SplitBytes(const Data& data, uint64_t content_bytes) {
+// A batch never crosses a split: with so many to a split few are cut short, and leasing and opening one costs little
+// beside training it.
+constexpr uint64_t kBatchesPerSplit = 8;
+// But a small input is cut into so many at least, or lanes would find nothing to do.
+constexpr uint64_t kFewestSplits = 64;
+// Records looked at, in each file, to learn how long one is.
+constexpr uint64_t kSampledRecords = 256;
+
+// batch_bytes: of a batch of mean records; 0: not known.
+uint64_t SplitBytes(const Data& data, uint64_t content_bytes, uint64_t batch_bytes) {
   if (data.split_bytes() != 0) return data.split_bytes();
-  return std::min(std::max(content_bytes / kDefaultSplits, kMinSplitBytes), kMaxSplitBytes);
+  const uint64_t wanted =
+      batch_bytes > kMaxSplitBytes / kBatchesPerSplit ? kMaxSplitBytes : batch_bytes * kBatchesPerSplit;
+  const uint64_t several_batches = std::min(wanted, content_bytes / kFewestSplits);
+  return std::min(std::max({content_bytes / kDefaultSplits, kMinSplitBytes, several_batches}), kMaxSplitBytes);
 }
 
 // The files that `pattern` stands for, in byte order of their names.
@@ -156,7 +168,36 @@ absl::Status CutText(const OpenFile& open, uint32_t index, const TextFraming& fr
   return absl::OkStatus();
 }
 
-InputPlan PlanSynthetic(const Data& data, InputKind kind) {
+// Mean size of the first records of all files; 0 when there is none.
+absl::StatusOr<uint64_t> RecordBytes(const std::vector<OpenFile>& files, const RecordFormat& format) {
+  uint64_t bytes = 0, records = 0;
+  for (const OpenFile& open : files) {
+    if (open.layout.record_bytes != 0) {
+      bytes += open.layout.record_bytes;
+      ++records;
+      continue;
+    }
+    TextSource source(open.content, static_cast<const TextFormat&>(format).framing(), open.layout.first_record,
+                      open.content->size());
+    RawRecord record;
+    uint64_t found = 0;
+    for (; found < kSampledRecords; ++found) {
+      SHOAL_ASSIGN_OR_RETURN(const bool more, source.Next(&record));
+      if (!more) break;
+    }
+    if (found > 0) bytes += source.next_offset() - open.layout.first_record;
+    records += found;
+  }
+  return records == 0 ? 0 : bytes / records;
+}
+
+// Without overflow: more than a split may have is all the same.
+uint64_t BatchBytes(uint64_t batch_size, uint64_t record_bytes) {
+  if (record_bytes == 0) return 0;
+  return batch_size > kMaxSplitBytes / record_bytes ? kMaxSplitBytes : batch_size * record_bytes;
+}
+
+InputPlan PlanSynthetic(const Data& data, InputKind kind, uint64_t batch_size) {
   const SyntheticFormat& options = data.format().synthetic();
   // Evaluation rows are drawn after the training rows.
   const uint64_t begin = kind == InputKind::kTrain ? 0 : options.rows();
@@ -166,7 +207,8 @@ InputPlan PlanSynthetic(const Data& data, InputKind kind) {
   plan.add_files()->set_path("synthetic");
   const uint64_t bytes =
       std::min((end - begin), std::numeric_limits<uint64_t>::max() / kSyntheticRowBytes) * kSyntheticRowBytes;
-  const uint64_t rows_per_split = std::max<uint64_t>(SplitBytes(data, bytes) / kSyntheticRowBytes, 1);
+  const uint64_t rows_per_split =
+      std::max<uint64_t>(SplitBytes(data, bytes, BatchBytes(batch_size, kSyntheticRowBytes)) / kSyntheticRowBytes, 1);
   for (uint64_t row = begin; row < end; row += rows_per_split) {
     AddSplit(0, row, std::min(row + rows_per_split, end), &plan);
   }
@@ -176,9 +218,9 @@ InputPlan PlanSynthetic(const Data& data, InputKind kind) {
 
 }  // namespace
 
-absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind) {
+absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<RecordFormat> format, MakeFormat(data));
-  if (data.format().has_synthetic()) return PlanSynthetic(data, kind);
+  if (data.format().has_synthetic()) return PlanSynthetic(data, kind, batch_size);
   const bool train = kind == InputKind::kTrain;
   const absl::string_view field = train ? "data.train" : "data.eval";
   const auto& inputs = train ? data.train() : data.eval();
@@ -186,7 +228,8 @@ absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind) {
   SHOAL_ASSIGN_OR_RETURN(std::vector<OpenFile> files, OpenFiles(inputs, *format, field));
   uint64_t content_bytes = 0;
   for (const OpenFile& open : files) content_bytes += open.file.content_bytes();
-  const uint64_t split_bytes = SplitBytes(data, content_bytes);
+  SHOAL_ASSIGN_OR_RETURN(const uint64_t record_bytes, RecordBytes(files, *format));
+  const uint64_t split_bytes = SplitBytes(data, content_bytes, BatchBytes(batch_size, record_bytes));
   InputPlan plan;
   for (size_t i = 0; i < files.size(); ++i) {
     const uint32_t index = static_cast<uint32_t>(i);

@@ -47,9 +47,9 @@ absl::Status CheckInput(const Input& input) {
 
 absl::StatusOr<JobPlan> PlanJob(const Job& job) {
   JobPlan plan;
-  SHOAL_ASSIGN_OR_RETURN(*plan.mutable_train(), PlanInputs(job.data(), InputKind::kTrain));
+  SHOAL_ASSIGN_OR_RETURN(*plan.mutable_train(), PlanInputs(job.data(), InputKind::kTrain, job.batch().size()));
   if (job.data().eval_size() > 0 || job.data().format().synthetic().eval_rows() > 0) {
-    SHOAL_ASSIGN_OR_RETURN(*plan.mutable_eval(), PlanInputs(job.data(), InputKind::kEval));
+    SHOAL_ASSIGN_OR_RETURN(*plan.mutable_eval(), PlanInputs(job.data(), InputKind::kEval, job.batch().size()));
   }
   SHOAL_ASSIGN_OR_RETURN(*plan.mutable_schema(), MakeSchema(job.data(), plan.train()));
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ModelGraph> model, ModelGraph::Create(job, plan.schema()));

@@ -1,6 +1,6 @@
 // Factorization: rows of a sparse table and the dot products of all their pairs, one number per example. Never writes
 // the rows out: an example may have any number of keys in any slot.
-#include <algorithm>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "kernels/cpu/pooling.h"
@@ -16,10 +16,9 @@ class Factorization : public GraphLayer {
 
   void Forward(const LayerIo& io) const override {
     const size_t rows = io.output.rows;
-    std::fill_n(io.scratch, 2 * rows * table_.dim, 0.0f);
+    const std::vector<cpu::Bags> slots = table_.AllBagsOf(io);
     float* const squares = io.scratch + rows * table_.dim;
-    for (uint32_t slot : table_.slots)
-      cpu::FactorizeBags(table_.BagsOf(io, slot), io.step->rows[table_.table], table_.dim, io.scratch, squares);
+    cpu::FactorizeBags(slots.data(), slots.size(), io.step->rows[table_.table], table_.dim, io.scratch, squares);
     for (size_t r = 0; r < rows; ++r) {
       const float* const sum = io.scratch + r * table_.dim;
       const float* const square = squares + r * table_.dim;
@@ -30,10 +29,9 @@ class Factorization : public GraphLayer {
   }
 
   void Backward(const LayerIo& io) const override {
-    for (uint32_t slot : table_.slots) {
-      cpu::FactorizeBagsGradient(table_.BagsOf(io, slot), io.step->rows[table_.table], table_.dim, io.scratch,
-                                 io.output_gradient.data, io.step->row_gradients[table_.table]);
-    }
+    const std::vector<cpu::Bags> slots = table_.AllBagsOf(io);
+    cpu::FactorizeBagsGradient(slots.data(), slots.size(), io.step->rows[table_.table], table_.dim, io.scratch,
+                               io.output_gradient.data, io.step->row_gradients[table_.table]);
   }
 
  private:

@@ -37,7 +37,15 @@ cpu::Bags SlotTable::BagsOf(const LayerIo& io, uint32_t slot) const {
   bags.offsets = column.offsets.data();
   bags.index = io.GroupOfTable(table).inverse[slot].data();
   bags.weights = column.weights.empty() ? nullptr : column.weights.data();
+  bags.single = cpu::AreSingle(bags.offsets, bags.count);
   return bags;
+}
+
+std::vector<cpu::Bags> SlotTable::AllBagsOf(const LayerIo& io) const {
+  std::vector<cpu::Bags> all;
+  all.reserve(slots.size());
+  for (uint32_t slot : slots) all.push_back(BagsOf(io, slot));
+  return all;
 }
 
 absl::StatusOr<SlotTable> AddSlotTable(const LayerBuild& build,

@@ -21,6 +21,8 @@ struct SlotTable {
 
   // The keys of one slot, by example.
   cpu::Bags BagsOf(const LayerIo& io, uint32_t slot) const;
+  // Of all its slots.
+  std::vector<cpu::Bags> AllBagsOf(const LayerIo& io) const;
 };
 
 // Adds a table (named as the layer when `name` is empty) for the slots that are named, all when none is. Errors name
