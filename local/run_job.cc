@@ -16,7 +16,7 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(5);
 constexpr uint32_t kStatusWaitMs = 500;
 constexpr auto kRetryNap = std::chrono::milliseconds(200);
 
-bool Unreachable(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool CannotReach(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 bool Ended(JobState state) { return state == SUCCEEDED || state == FAILED || state == CANCELLED; }
 
@@ -27,7 +27,7 @@ auto Reach(absl::Duration limit, Call call) -> decltype(call()) {
   const absl::Duration end = clock.Now() + limit;
   for (;;) {
     auto result = call();
-    if (result.ok() || !Unreachable(result.status()) || clock.Now() >= end) return result;
+    if (result.ok() || !CannotReach(result.status()) || clock.Now() >= end) return result;
     std::this_thread::sleep_for(kRetryNap);
   }
 }

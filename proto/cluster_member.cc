@@ -15,7 +15,7 @@ constexpr uint32_t kWatchWaitMs = 1000;
 constexpr absl::Duration kRetryNap = absl::Milliseconds(200);
 constexpr absl::Duration kTickEvery = absl::Milliseconds(100);
 
-bool Unreachable(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool CannotReach(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ absl::Status ClusterMember::Register(absl::Duration timeout) {
       seen_tasks_.clear();
       return absl::OkStatus();
     }
-    if (!Unreachable(reply.status())) return reply.status();
+    if (!CannotReach(reply.status())) return reply.status();
     if (stopped_ || clock.Now() - start + kRetryNap > timeout) {
       return absl::UnavailableError(absl::StrCat("the scheduler cannot be reached within ",
                                                  absl::FormatDuration(timeout), ": ", reply.status().message(),
@@ -98,7 +98,7 @@ void ClusterMember::Examine(const absl::Status& status, const Identity& asked) {
     MutexLock lock(&register_mu_);
     if (identity().process() != asked.process() || stopped_) return;  // another thread was quicker
     const absl::Status registered = Register(absl::Seconds(1));
-    if (!registered.ok() && !Unreachable(registered)) End(registered);
+    if (!registered.ok() && !CannotReach(registered)) End(registered);
   }
 }
 
@@ -184,7 +184,7 @@ void ClusterMember::TaskLoop(size_t queue) {
     while (!stopped_ && !Ended(&reason)) {
       *result.mutable_identity() = identity();
       const absl::Status sent = scheduler_.TaskDone(result, kCallTimeout).status();
-      if (sent.ok() || !Unreachable(sent)) {
+      if (sent.ok() || !CannotReach(sent)) {
         Examine(sent, result.identity());
         break;
       }
