@@ -90,8 +90,10 @@ class Run:
         self.mode = options.mode or ("asp", "ssp", "bsp")[seed % 3]
         self.replicas = options.replicas or (1 if self.mode == "bsp" else 1 + (seed // 3) % 2)
         self.folder = folder
-        self.schedule = schedule or make_schedule(seed, options.seconds, options.workers, options.servers,
-                                                  options.deadline, options.faults, options.every, options.once)
+        self.schedule = schedule
+        if schedule is None:
+            self.schedule = make_schedule(seed, options.seconds, options.workers, options.servers, options.deadline,
+                                          options.faults, options.every, options.once)
         self.happened = collections.Counter()
         self.drained = {}  # daemons that `shoal drain` was asked for, by name
         self.restarts = {}  # of those told to go: seconds until they are started again

@@ -344,6 +344,12 @@ class RunTest(unittest.TestCase):
                                           shoal="true")
         return Run(self.options, 1, folder.name)
 
+    def test_no_faults_are_no_faults(self):
+        run = self.make_run()
+        self.options.faults = list(ALL_FAULTS)
+        self.assertEqual(Run(self.options, 1, run.folder, []).schedule, [])
+        self.assertNotEqual(Run(self.options, 1, run.folder).schedule, [])
+
     def test_a_wrong_model_and_too_much_staleness(self):
         run = self.make_run()
         run.checkpoints = run.folder
