@@ -146,6 +146,19 @@ class NetworkTest(unittest.TestCase):
         self.network.set_state("somebody else", "s0", REFUSE)
         self.assertEqual(self.exchange(self.connect()), b"hello")
 
+    def test_it_is_cut_for_sockets_of_ipv6_that_lead_to_ipv4(self):
+        # As gRPC's do.
+        try:
+            client = socket.socket(socket.AF_INET6)
+            client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        except OSError:
+            self.skipTest("no IPv6 here")
+        self.addCleanup(client.close)
+        client.settimeout(10)
+        self.network.set_state("me", "s0", REFUSE)
+        client.connect(("::ffff:127.0.0.1", self.port))
+        self.assertEqual(client.recv(10), b"")
+
     def test_a_slow_link(self):
         self.network.set_delay("me", "s0", 0.2)
         client = self.connect()

@@ -22,12 +22,16 @@ def socket_owner(port, remote_port, pids):
     """Name of the process whose TCP socket leads from one port to the other; `pids` by name. None: of nobody."""
     wanted = ":%04X" % port, ":%04X" % remote_port
     inode = None
-    with open("/proc/net/tcp", encoding="ascii") as table:
-        for line in table:
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):  # gRPC's sockets are of the second kind even for 127.0.0.1
+        try:
+            with open(path, encoding="ascii") as table:
+                lines = table.readlines()
+        except OSError:
+            continue  # no IPv6
+        for line in lines:
             fields = line.split()
             if len(fields) > 9 and fields[1][-5:] == wanted[0] and fields[2][-5:] == wanted[1] and fields[9] != "0":
                 inode = "socket:[%s]" % fields[9]
-                break
     if inode is None:
         return None
     for name, pid in pids.items():
