@@ -7,7 +7,7 @@
 namespace shoal {
 
 // Raised whenever a message changes its meaning; processes of unlike versions are refused at Register.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 }  // namespace shoal
 

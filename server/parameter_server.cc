@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "server/push_stage.h"
 #include "server/server_job.h"
 
 namespace shoal {
@@ -14,8 +15,10 @@ namespace shoal {
 // The jobs of the server. Thread-safe; the lock guards the list only, never a job's work.
 class ParameterServer::Impl {
  public:
-  explicit Impl(ParameterServerOptions options) : options_(std::move(options)) {}
+  explicit Impl(ParameterServerOptions options)
+      : options_(std::move(options)), stage_(options_.staged_bytes, options_.staged_patience, options_.clock) {}
   const ParameterServerOptions& options() const { return options_; }
+  PushStage& stage() { return stage_; }
 
   std::shared_ptr<ServerJob> Find(uint64_t job) const {
     MutexLock lock(&mu_);
@@ -90,6 +93,7 @@ class ParameterServer::Impl {
 
  private:
   const ParameterServerOptions options_;
+  PushStage stage_;
   Mutex prepare_mu_;  // one PrepareJob at a time, so that a repeat finds what the first one made
   mutable Mutex mu_;
   std::map<uint64_t, std::shared_ptr<ServerJob>> jobs_ ABSL_GUARDED_BY(mu_);
@@ -185,6 +189,20 @@ void ParameterServer::Push(const PushRequest* request, PushReply* reply, Done do
   job->Push(*request, reply, done);
 }
 
+absl::Status ParameterServer::StagePush(const PushPiece& piece, ByteArray storage, std::vector<ByteArray>* whole,
+                                        PushReply* reply) {
+  const std::shared_ptr<ServerJob> job = impl_->Find(piece.header.job);
+  if (job == nullptr) return impl_->Missing(piece.header.job);
+  // Nothing is kept of a lane that the push would be refused for.
+  SHOAL_ASSIGN_OR_RETURN(reply->outcome, job->Welcome(piece.header));
+  if (reply->outcome != RequestOutcome::kOk) return absl::OkStatus();
+  SHOAL_RETURN_IF_ERROR(impl_->stage().Take(piece, std::move(storage), whole));
+  reply->staged = whole->empty();
+  return absl::OkStatus();
+}
+
+uint64_t ParameterServer::StagedBytes() const { return impl_->stage().bytes(); }
+
 void ParameterServer::Mark(const MarkRequest* request, MarkReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
   if (job == nullptr) return done(impl_->Missing(request->header.job));
@@ -234,7 +252,14 @@ absl::Status ParameterServer::AddBackup(const Task& task, std::string* report) {
 }
 
 void ParameterServer::Tick() {
-  for (const auto& [id, job] : impl_->All()) job->Tick();
+  const std::map<uint64_t, std::shared_ptr<ServerJob>> jobs = impl_->All();
+  for (const auto& [id, job] : jobs) job->Tick();
+  impl_->stage().Sweep([&](const RequestHeader& header) {
+    const auto it = jobs.find(header.job);
+    if (it == jobs.end()) return false;
+    const absl::StatusOr<RequestOutcome> welcome = it->second->Welcome(header);
+    return welcome.ok() && *welcome == RequestOutcome::kOk;
+  });
 }
 
 absl::StatusOr<std::vector<PartitionDone>> ParameterServer::ReportDone(uint64_t id) const {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/scheduler.pb.h"
+#include "proto/wire/byte_array.h"
 #include "proto/wire/dense_layout.h"
 #include "proto/wire/parameter_messages.h"
 #include "server/replication/replica_client.h"
@@ -29,6 +30,9 @@ struct ParameterServerOptions {
   absl::Duration copy_patience = absl::Seconds(5);
   // How long a push waits for the backup. Lanes ask again after that, until a map without the backup comes.
   absl::Duration backup_patience = absl::Seconds(2);
+  // Pieces of large pushes that are not complete yet: how many bytes of them, and how long after the last one came.
+  uint64_t staged_bytes = uint64_t{2} << 30;
+  absl::Duration staged_patience = absl::Seconds(30);
 };
 
 // What a pull's destinations must hold, in floats.
@@ -72,8 +76,13 @@ class ParameterServer {
   // (checked by Tick).
   void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done);
   void Push(const PushRequest* request, PushReply* reply, Done done);
+  // Keeps a piece, whose bytes are `storage`, until its request is complete: then *whole is that, for the caller to
+  // decode and push. Else *reply is the answer. RESOURCE_EXHAUSTED: too much is kept already, again later.
+  absl::Status StagePush(const PushPiece& piece, ByteArray storage, std::vector<ByteArray>* whole, PushReply* reply);
+  uint64_t StagedBytes() const;
   void Mark(const MarkRequest* request, MarkReply* reply, Done done);
-  // Fails parked pulls whose deadline has passed. Called about every 100 ms by the owner.
+  // Fails parked pulls whose deadline has passed and forgets pieces that wait in vain. Called about every 100 ms by the
+  // owner.
   void Tick();
 
   // Takes over copies of partitions from other servers (proto/replication_service.proto). Idempotent. UNAVAILABLE:

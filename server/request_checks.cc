@@ -93,7 +93,14 @@ absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& 
       sizes.rows.back().push_back(floats);
     }
   }
-  for (uint32_t partition : request.partitions) sizes.dense += request.dense ? schema.layout.FloatsOf(partition) : 0;
+  if (!request.dense) return sizes;
+  uint64_t all = 0;
+  for (uint32_t partition : request.partitions) all += schema.layout.FloatsOf(partition);
+  if (request.dense_begin > all || request.dense_count > all - request.dense_begin) {
+    return Bad(absl::StrCat("dense_begin, dense_count: ", request.dense_begin, " and ", request.dense_count,
+                            " floats, must end within the ", all, " of the partitions"));
+  }
+  sizes.dense = request.dense_count == 0 ? all - request.dense_begin : request.dense_count;
   return sizes;
 }
 

@@ -131,6 +131,39 @@ TEST_CASE("bsp: what a finished move froze stays frozen as long as the hold last
   CHECK(Applied(&cluster, 1) == 2);
 }
 
+TEST_CASE("bsp: what is held for a partition moves in messages of bounded size", "[server][unit]") {
+  JobConfig config = BspConfig(kLanes);
+  config.mutable_job()->set_partitions(1);
+  // 3 M floats in one partition: the image has 12 MB and four contributions 48 MB.
+  config.mutable_plan()->mutable_model()->mutable_tensors(0)->set_shape(0, 3'000'000);
+  config.mutable_plan()->mutable_model()->mutable_tensors(0)->set_shape(1, 1);
+  TestCluster calm(config, 1), cluster(config, 2);
+  uint64_t largest = 0;
+  cluster.network().fate = [&](const ReplicaRequest& request) {
+    largest = std::max<uint64_t>(largest, request.ByteSizeLong());
+    return ReplicaFate::kDeliver;
+  };
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    calm.Push(Contribution(lane, 0));
+    cluster.PushTo(0, Contribution(lane, 0));
+  }
+  cluster.view().set_has_hold(true);
+  cluster.view().set_hold_round(0);
+  cluster.Publish(0, {5});
+  REQUIRE(cluster.Copy(Task::MOVE_PARTITIONS, 5, 0, {0}, 1).ok());
+  CHECK(largest > kReplicaMessageBytes);
+  CHECK(largest < kReplicaMessageBytes + 4096);
+  cluster.Give({0}, 1);
+  cluster.view().set_has_hold(false);
+  cluster.Publish();
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    calm.Mark(lane, 0);
+    cluster.Mark(lane, 0);
+  }
+  CHECK(Applied(&cluster, 1) == 1);
+  CHECK(cluster.Digest() == calm.Digest());
+}
+
 TEST_CASE("bsp: a lane that has announced its end is known to a server that joins", "[server][unit]") {
   TestCluster cluster(BspConfig(kLanes), 2);
   const std::vector<uint32_t> theirs = cluster.PartitionsOf(1);

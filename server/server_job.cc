@@ -212,6 +212,11 @@ absl::StatusOr<RequestOutcome> ServerJob::Admit(const RequestHeader& header) con
   return RequestOutcome::kOk;
 }
 
+absl::StatusOr<RequestOutcome> ServerJob::Welcome(const RequestHeader& header) const {
+  MutexLock lock(&mu_);
+  return Admit(header);
+}
+
 void ServerJob::OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply, const Done& done) {
   const absl::Status checked = CheckOpenSplit(*schema_, request);
   if (!checked.ok()) return done(checked);

@@ -68,6 +68,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply, const Done& done);
   absl::StatusOr<PullSizes> SizePull(const PullRequest& request) const;
   void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done);
+  absl::StatusOr<RequestOutcome> Welcome(const RequestHeader& header) const;  // what calls with it are answered
   void Push(const PushRequest& request, PushReply* reply, const Done& done);
   void Mark(const MarkRequest& request, MarkReply* reply, const Done& done);
   void Tick();
@@ -110,6 +111,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void Answer(ReleasedList* released);
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
   absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
+  void GatherDense(const OwnerMap& map, const PullRequest& request, float* out) const;
 
   // *marks: what backups must have before the push is acknowledged.
   absl::Status PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply,
@@ -144,7 +146,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   // --- Copies of others' partitions (server_job_receive.cc) ---
   absl::Status TakePiece(const ReplicaRequest& request, const ReplicaPiece& piece);
   absl::Status TakeImage(const ReplicaRequest& request, const ReplicaPiece& piece, Arrival* arrival);
-  absl::Status InstallCopy(const ReplicaRequest& request, const ReplicaPiece& piece,
+  absl::Status InstallCopy(const ReplicaRequest& request, const ReplicaPiece& piece, const HeldRounds* held,
                            const std::shared_ptr<Partition>& copy);
   void DropCopy(uint32_t partition, const std::shared_ptr<Partition>& copy);
   std::shared_ptr<Partition> StandbyOf(uint32_t partition, const Arrival& arrival) const;  // null: none any more

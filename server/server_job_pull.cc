@@ -1,4 +1,6 @@
 // Pulls: gates, parking, gathering.
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -136,15 +138,26 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
       for (size_t t = 0; t < out.size(); ++t) out[t] += count * schema_->tables[group.tables[t]].dim;
     }
   }
-  if (!request.dense) return absl::OkStatus();
-  float* dense = reply->dense;
+  if (request.dense) GatherDense(map, request, reply->dense);
+  return absl::OkStatus();
+}
+
+void ServerJob::GatherDense(const OwnerMap& map, const PullRequest& request, float* out) const {
+  uint64_t skip = request.dense_begin;
+  uint64_t left = request.dense_count == 0 ? std::numeric_limits<uint64_t>::max() : request.dense_count;
   for (uint32_t partition : request.partitions) {
     const uint64_t floats = schema_->layout.FloatsOf(partition);
-    if (floats == 0) continue;
-    map.Serving(partition)->ReadDense(dense);
-    dense += floats;
+    if (skip >= floats) {
+      skip -= floats;
+      continue;
+    }
+    const uint64_t some = std::min(left, floats - skip);
+    if (some == 0) return;
+    map.Serving(partition)->ReadDense(skip, some, out);
+    out += some;
+    left -= some;
+    skip = 0;
   }
-  return absl::OkStatus();
 }
 
 void ServerJob::Tick() {

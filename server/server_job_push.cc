@@ -107,7 +107,7 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& ha
     }
   }
   stats_.reserved_bytes -= static_cast<int64_t>(reserved);
-  if (accepted) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
+  if (accepted && !request.continues) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
   CountRefused(tally, reply);
   RefusedBatch refused;
   if (TakeRefused(tally, &refused)) {

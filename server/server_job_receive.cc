@@ -118,7 +118,20 @@ bool ServerJob::Fits(uint64_t bytes) const {
 absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPiece& piece, Arrival* arrival) {
   arrival->mu.AssertHeld();
   const uint32_t p = piece.partition();
-  if (piece.has_held()) SHOAL_RETURN_IF_ERROR(CheckHeld(*schema_, p, piece.held()));
+  const absl::string_view staged = arrival->staged;
+  if (piece.held_bytes() > staged.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("held_bytes: ", piece.held_bytes(), ", must be at most total_bytes, ", staged.size()));
+  }
+  const absl::string_view image = staged.substr(0, staged.size() - piece.held_bytes());
+  HeldRounds held;
+  if (piece.held_bytes() > 0) {
+    if (!held.ParseFromString(std::string(staged.substr(image.size())))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("held_bytes: the last ", piece.held_bytes(), " bytes of the image are not HeldRounds"));
+    }
+    SHOAL_RETURN_IF_ERROR(CheckHeld(*schema_, p, held));
+  }
   // The rows of an image take about what its bytes do.
   if (!Fits(arrival->staged.size())) {
     return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: ", schema_->hard_limit_bytes, " bytes, ",
@@ -136,8 +149,8 @@ absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPi
     return absl::FailedPreconditionError(absl::StrCat("partition ", p, ": there is no copy here to be changed"));
   }
   uint64_t rounds = 0;
-  absl::Status status = copy->Apply(arrival->staged, &rounds);
-  if (status.ok()) status = InstallCopy(request, piece, copy);
+  absl::Status status = copy->Apply(image, &rounds);
+  if (status.ok()) status = InstallCopy(request, piece, piece.held_bytes() > 0 ? &held : nullptr, copy);
   if (status.ok()) {
     arrival->version = piece.version();
     arrival->promotable |= piece.promotable();
@@ -176,7 +189,7 @@ void ServerJob::SweepArrivals() {
   }
 }
 
-absl::Status ServerJob::InstallCopy(const ReplicaRequest& request, const ReplicaPiece& piece,
+absl::Status ServerJob::InstallCopy(const ReplicaRequest& request, const ReplicaPiece& piece, const HeldRounds* held,
                                     const std::shared_ptr<Partition>& copy) {
   const uint32_t p = piece.partition();
   ReleasedList released;
@@ -192,12 +205,12 @@ absl::Status ServerJob::InstallCopy(const ReplicaRequest& request, const Replica
       const bool alone = std::all_of(map_->at.begin(), map_->at.end(), [&](const OwnerMap::Place& place) {
         return place.role == PartitionRole::kNone || place.role == PartitionRole::kStandby;
       });
-      if (!piece.has_held()) {
+      if (held == nullptr) {
         status = absl::InvalidArgumentError("held: missing, a bsp job's partition moves with its round");
       } else if (alone && held_.empty()) {
-        rounds_ = Rounds(schema_->lanes, piece.held().rounds_applied());
-      } else if (piece.held().rounds_applied() != rounds_.applied()) {
-        status = absl::FailedPreconditionError(absl::StrCat("held.rounds_applied: ", piece.held().rounds_applied(),
+        rounds_ = Rounds(schema_->lanes, held->rounds_applied());
+      } else if (held->rounds_applied() != rounds_.applied()) {
+        status = absl::FailedPreconditionError(absl::StrCat("held.rounds_applied: ", held->rounds_applied(),
                                                             ", this server has applied ", rounds_.applied()));
       }
     }
@@ -210,7 +223,7 @@ absl::Status ServerJob::InstallCopy(const ReplicaRequest& request, const Replica
       place.from = request.source();
       place.complete = piece.promotable() || (before.partition == copy && before.complete);
       place.backup_listed = named || (before.partition == copy && before.backup_listed);
-      if (piece.has_held()) held_[p] = piece.held();
+      if (held != nullptr) held_[p] = *held;
       SetMap(std::move(next), &released);
     }
   }

@@ -14,9 +14,9 @@
 
 namespace shoal {
 
-// Largest message that either end sends or takes. A pull of 65,536 keys of dimension 64 has 16 MiB and a dense model of
-// 10 million floats 40 MiB; both must fit with room to spare.
-inline constexpr uint64_t kMaxMessageBytes = uint64_t{256} << 20;
+// Largest message that either end sends or takes. Clients cut larger pulls and pushes to about a MiB, servers copies of
+// partitions to 4 MiB; the rest is room for one very wide row and for what travels beside it.
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{16} << 20;
 // How much later than asked a call gives up: the server's own answer to a parked call should win.
 inline constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(500);
 

@@ -105,6 +105,7 @@ absl::StatusOr<ByteArray> EncodePushReply(const PushReply& reply) {
   out.set_guard_refused(reply.guard_refused);
   out.set_not_admitted(reply.not_admitted);
   out.set_memory_refused(reply.memory_refused);
+  out.set_staged(reply.staged);
   for (const PartitionAnswer& answer : reply.exceptions) {
     wire::PartitionAnswer* exception = out.add_exceptions();
     exception->set_partition(answer.partition);
@@ -123,6 +124,7 @@ absl::Status DecodePushReply(Chunks message, PushReply* reply) {
   reply->guard_refused = in.guard_refused();
   reply->not_admitted = in.not_admitted();
   reply->memory_refused = in.memory_refused();
+  reply->staged = in.staged();
   reply->exceptions.clear();
   for (const wire::PartitionAnswer& exception : in.exceptions()) {
     if (!wire::PartitionOutcome_IsValid(exception.outcome())) {

@@ -33,6 +33,10 @@ struct OwnedPushRequest {
   PushRequest request;
   std::vector<ByteArray> storage;
 };
+struct OwnedPushPiece {
+  PushPiece piece;
+  ByteArray storage;
+};
 
 // --- Requests. Encode: INVALID_ARGUMENT when the request is inconsistent or would be larger than max_bytes. ---
 absl::StatusOr<ByteArray> EncodeOpenSplitRequest(const OpenSplitRequest& request);
@@ -41,6 +45,8 @@ absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t
 absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message);
 absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes);
 absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message);
+absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes);
+absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message);
 absl::StatusOr<ByteArray> EncodeMarkRequest(const MarkRequest& request);
 absl::Status DecodeMarkRequest(Chunks message, MarkRequest* request);
 

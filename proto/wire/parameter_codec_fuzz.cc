@@ -63,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   shoal::CheckPull(chunks);
   shoal::CheckPush(chunks);
   shoal::CheckPullReply(chunks);
+  (void)shoal::DecodePushPiece(chunks);
   shoal::OpenSplitRequest open;
   shoal::OpenSplitReply open_reply;
   shoal::PushReply push_reply;

@@ -50,6 +50,8 @@ struct Pull {
     request.has_mark = true;
     request.partitions = partitions;
     request.groups = {{keys, counts, both, dims}, {{}, none, second, absl::MakeConstSpan(dims).subspan(1)}};
+    request.dense_begin = uint64_t{1} << 33;
+    request.dense_count = 14;
   }
 };
 
@@ -91,6 +93,7 @@ struct Push {
     empty.dims = absl::MakeConstSpan(pull.dims).subspan(1);
     request.groups = {first, empty};
     request.dense = dense;
+    request.continues = true;
   }
 };
 
@@ -116,6 +119,7 @@ TEST_CASE("Codec: a pull request is byte for byte what protobuf writes, and read
   CHECK(r.header.map_version == 300);
   CHECK((!r.read_only && r.batch == 1000 && r.finished == 998 && r.logical_lane == 3));
   CHECK((r.round == 1u << 20 && r.has_mark && r.dense));
+  CHECK((r.dense_begin == uint64_t{1} << 33 && r.dense_count == 14));
   CHECK(List(r.partitions) == pull.partitions);
   REQUIRE(r.groups.size() == 2);
   CHECK(List(r.groups[0].keys) == pull.keys);
@@ -372,8 +376,8 @@ TEST_CASE("Codec: truncation at every byte and changed bytes never crash", "[wir
     }
   }
   CHECK(refused > 1000);
-  // A push lacks its values until the last byte.
-  for (size_t n = 1; n < push_bytes.size(); ++n) {
+  // A push lacks its values until the last byte of them; `continues` follows.
+  for (size_t n = 1; n < push_bytes.size() - 3; ++n) {
     if (DecodePushRequest(Cut(push_bytes.substr(0, n), 1000)).ok()) CHECK(n < 100);
   }
 }
@@ -393,13 +397,31 @@ TEST_CASE("Codec: small messages come back as they went", "[wire][unit]") {
   CHECK(reply_back.outcome == RequestOutcome::kFenced);
   CHECK(reply_back.watermarks == reply.watermarks);
   CHECK((reply_back.slowest_clock == 3 && reply_back.rounds_applied == 4 && reply_back.contribution_held));
+  const std::vector<uint8_t> bytes{0, 255, 7};
+  const PushPiece piece{{1, 2, 3, 4}, 5, 6, uint64_t{1} << 40, 8, bytes};
+  const auto piece_back = DecodePushPiece(chunks(*EncodePushPiece(piece, kLarge), &text));
+  REQUIRE(piece_back.ok());
+  CHECK((piece_back->piece.header.lane == 4 && piece_back->piece.attempt == 5 && piece_back->piece.part == 6));
+  CHECK((piece_back->piece.total_bytes == uint64_t{1} << 40 && piece_back->piece.offset == 8));
+  CHECK(List(piece_back->piece.bytes) == bytes);
+  wire::PushPiece parsed;
+  REQUIRE(parsed.ParseFromString(text));
+  CHECK(parsed.SerializeAsString() == text);
+  CHECK(parsed.bytes() == Packed(bytes));
+  for (size_t n = 0; n < text.size(); ++n) {
+    const std::string cut = text.substr(0, n);
+    const auto short_piece = DecodePushPiece(Cut(cut, 3));
+    CHECK((!short_piece.ok() || short_piece->piece.bytes.empty()));
+  }
+  CHECK_FALSE(EncodePushPiece(piece, 4).ok());
   PushReply push{
-      RequestOutcome::kOk, 1, 2, 3, 4, 5, {{4, PushOutcome::kMisaligned, 5}, {6, PushOutcome::kDuplicate, 7}}};
+      RequestOutcome::kOk, 1, 2, 3, 4, 5, {{4, PushOutcome::kMisaligned, 5}, {6, PushOutcome::kDuplicate, 7}}, true};
   PushReply push_back;
   REQUIRE(DecodePushReply(chunks(*EncodePushReply(push), &text), &push_back).ok());
   REQUIRE(push_back.exceptions.size() == 2);
   CHECK((push_back.exceptions[0].partition == 4 && push_back.exceptions[0].outcome == PushOutcome::kMisaligned));
   CHECK((push_back.exceptions[1].watermark == 7 && push_back.pushes_applied == 2));
+  CHECK(push_back.staged);
   CHECK((push_back.guard_refused == 3 && push_back.not_admitted == 4 && push_back.memory_refused == 5));
   MarkRequest mark{{1, 2, 3, 4}, 5, 6, false, 7, true}, mark_back;
   REQUIRE(DecodeMarkRequest(chunks(*EncodeMarkRequest(mark), &text), &mark_back).ok());

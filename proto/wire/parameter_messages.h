@@ -86,7 +86,11 @@ struct PullRequest {
   bool has_mark = false;
   absl::Span<const uint32_t> partitions;  // ascending, all owned by the server as far as the sender knows
   std::vector<PullGroup> groups;
-  bool dense = true;  // also all dense blocks of `partitions`
+  bool dense = true;  // also all dense blocks of `partitions` ...
+  // ... or of their floats, one block after the other, only [dense_begin, dense_begin + dense_count); a count of 0: to
+  // the end.
+  uint64_t dense_begin = 0;
+  uint64_t dense_count = 0;
 };
 
 struct PullReply {
@@ -132,6 +136,22 @@ struct PushRequest {
   std::vector<PushGroup> groups;
   // Dense gradients of the blocks of `partitions` in DenseLayout order; empty when the push carries none.
   absl::Span<const float> dense;
+  // Other partitions of this batch went ahead in another message: the server counts them as one push.
+  bool continues = false;
+  // For the client, not sent. By entry of `partitions`: how many floats of `dense` are its own; a client cuts a large
+  // push between partitions, but leaves one with dense gradients whole when it does not know this.
+  absl::Span<const uint64_t> dense_sizes = {};
+  bool whole = false;  // bsp: the server takes all partitions or none
+};
+
+// A piece of an encoded PushRequest.
+struct PushPiece {
+  RequestHeader header;
+  uint64_t attempt = 0;      // growing by lane: a newer one ends all older ones
+  uint64_t part = 0;         // which request of the attempt
+  uint64_t total_bytes = 0;  // of the request
+  uint64_t offset = 0;       // of `bytes` in it
+  absl::Span<const uint8_t> bytes;
 };
 
 struct PartitionAnswer {
@@ -150,6 +170,7 @@ struct PushReply {
   uint64_t not_admitted = 0;
   uint64_t memory_refused = 0;
   std::vector<PartitionAnswer> exceptions;  // partitions that did not answer kAccepted
+  bool staged = false;                      // the answer to a piece whose request is not complete yet
 };
 
 // bsp: tells that every server acknowledged this logical lane's push for `round`; `last`: the lane has no further

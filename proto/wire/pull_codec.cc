@@ -148,6 +148,8 @@ absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t
       w->BytesHead(10, counter.size());
       WriteGroup(group, w);
     }
+    w->Varint(11, request.dense_begin);
+    w->Varint(12, request.dense_count);
   });
 }
 
@@ -178,6 +180,10 @@ absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
         return f.Array("partitions", kMaxPartitions, &owned.storage, &r.partitions);
       case 10:
         return ReadGroup(f, &owned);
+      case 11:
+        return f.U64("dense_begin", &r.dense_begin);
+      case 12:
+        return f.U64("dense_count", &r.dense_count);
       default:
         return reader.SkipField(f.type);
     }

@@ -85,14 +85,16 @@ void WriteRequest(const PushRequest& request, WireWriter* w) {
     WriteGroup(group, w);
     for (uint32_t dim : group.dims) floats += group.keys.size() * dim;
   }
-  if (floats == 0) return;
-  w->BytesHead(15, floats * sizeof(float));
-  for (const PushGroup& group : request.groups) {
-    for (size_t t = 0; t < group.dims.size(); ++t) {
-      w->Raw(group.gradients[t], group.keys.size() * group.dims[t] * sizeof(float));
+  if (floats > 0) {
+    w->BytesHead(15, floats * sizeof(float));
+    for (const PushGroup& group : request.groups) {
+      for (size_t t = 0; t < group.dims.size(); ++t) {
+        w->Raw(group.gradients[t], group.keys.size() * group.dims[t] * sizeof(float));
+      }
     }
+    w->Raw(request.dense.data(), request.dense.size() * sizeof(float));
   }
-  w->Raw(request.dense.data(), request.dense.size() * sizeof(float));
+  w->Varint(16, request.continues);
 }
 
 absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
@@ -192,12 +194,51 @@ absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
         return ReadGroup(f, &owned);
       case 15:
         return f.Array("values", kNoLimit, &owned.storage, &values);
+      case 16:
+        return f.Bool("continues", &r.continues);
       default:
         return reader.SkipField(f.type);
     }
   }));
   SHOAL_RETURN_IF_ERROR(CheckRequest(r));
   SHOAL_RETURN_IF_ERROR(AssignValues(values, dense_floats, &owned));
+  return owned;
+}
+
+absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes) {
+  return codec_internal::WriteMessage("PushPiece", max_bytes, [&](WireWriter* w) {
+    codec_internal::WriteHeader(1, piece.header, w);
+    w->Varint(2, piece.attempt);
+    w->Varint(3, piece.part);
+    w->Varint(4, piece.total_bytes);
+    w->Varint(5, piece.offset);
+    w->Array(6, piece.bytes);
+  });
+}
+
+absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message) {
+  OwnedPushPiece owned;
+  PushPiece& p = owned.piece;
+  WireReader reader(message);
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+    switch (f.number) {
+      case 1:
+        return codec_internal::ReadHeader(f, &p.header);
+      case 2:
+        return f.U64("attempt", &p.attempt);
+      case 3:
+        return f.U64("part", &p.part);
+      case 4:
+        return f.U64("total_bytes", &p.total_bytes);
+      case 5:
+        return f.U64("offset", &p.offset);
+      case 6:
+        return f.ReadArray("bytes", 1, kNoLimit, &owned.storage);
+      default:
+        return reader.SkipField(f.type);
+    }
+  }));
+  p.bytes = absl::MakeConstSpan(owned.storage.data(), owned.storage.size());
   return owned;
 }
 

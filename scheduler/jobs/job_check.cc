@@ -12,6 +12,7 @@ constexpr uint32_t kMaxPartitions = 65536;
 constexpr uint32_t kMaxLogicalLanes = 65536;
 // Metrics and done sets are kept per split.
 constexpr uint64_t kMaxSplits = uint64_t{1} << 40;
+constexpr uint64_t kMaxConfigBytes = uint64_t{8} << 20;
 
 absl::Status OutOfBounds(const char* field, uint64_t value, uint64_t low, uint64_t high) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, ", must be in [", low, ", ", high, "]"));
@@ -49,6 +50,13 @@ absl::Status CheckPlan(const Job& job, const JobPlan& plan) {
     return absl::InvalidArgumentError(absl::StrCat("data: ", splits, " splits in ", job.data().passes(),
                                                    " passes, must be at most ", kMaxSplits,
                                                    " in all: raise data.split_bytes"));
+  }
+  // Job and plan travel in one message, also beside a piece of a partition.
+  const uint64_t bytes = job.ByteSizeLong() + plan.ByteSizeLong();
+  if (bytes > kMaxConfigBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("data: job and plan, with ", splits, " splits, take ", bytes,
+                                                   " bytes, must be at most ", kMaxConfigBytes,
+                                                   ": raise data.split_bytes"));
   }
   return absl::OkStatus();
 }

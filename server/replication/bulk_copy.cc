@@ -88,6 +88,14 @@ absl::Status BulkCopy::Deliver(ReplicaRequest* request) {
 
 absl::Status BulkCopy::Send(absl::string_view image, uint64_t version, bool full, bool promotable,
                             const HeldRounds* held) {
+  std::string joined;
+  uint64_t held_bytes = 0;
+  if (held != nullptr) {
+    joined.assign(image.data(), image.size());
+    if (!held->AppendToString(&joined)) return absl::InternalError("held: cannot be written");
+    held_bytes = joined.size() - image.size();
+    image = joined;
+  }
   uint64_t offset = 0;
   do {
     ReplicaRequest request = sender_.NewRequest();
@@ -101,7 +109,7 @@ absl::Status BulkCopy::Send(absl::string_view image, uint64_t version, bool full
     const absl::string_view bytes = image.substr(offset, kReplicaMessageBytes);
     piece->set_bytes(bytes.data(), bytes.size());
     piece->set_promotable(promotable);
-    if (held != nullptr) *piece->mutable_held() = *held;
+    piece->set_held_bytes(held_bytes);
     SHOAL_RETURN_IF_ERROR(Deliver(&request));
     offset += bytes.size();
     sent_bytes_ += bytes.size();

@@ -108,9 +108,10 @@ absl::Status CheckPushSizes(const PushRequest& push, const ParameterServer& serv
   return absl::OkStatus();
 }
 
-using RawService = wire::ParameterService::WithRawCallbackMethod_OpenSplit<
-    wire::ParameterService::WithRawCallbackMethod_Pull<wire::ParameterService::WithRawCallbackMethod_Push<
-        wire::ParameterService::WithRawCallbackMethod_Mark<wire::ParameterService::Service>>>>;
+using RawService =
+    wire::ParameterService::WithRawCallbackMethod_OpenSplit<wire::ParameterService::WithRawCallbackMethod_Pull<
+        wire::ParameterService::WithRawCallbackMethod_Push<wire::ParameterService::WithRawCallbackMethod_StagePush<
+            wire::ParameterService::WithRawCallbackMethod_Mark<wire::ParameterService::Service>>>>>;
 
 }  // namespace
 
@@ -172,6 +173,28 @@ class ParameterGrpcServer::Service : public RawService {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* StagePush(grpc::CallbackServerContext*, const grpc::ByteBuffer* message,
+                                      grpc::ByteBuffer* response) override {
+    const auto call = std::make_shared<PushCall>();
+    grpc::ServerUnaryReactor* const reactor = UnaryCall::Start(call, &registry_);
+    bool complete = false;
+    const absl::Status status = PreparePiece(*message, call.get(), &complete);
+    if (!status.ok()) {
+      Refuse(call.get(), status);
+      return reactor;
+    }
+    const auto answer = [call, response](const absl::Status& done) {
+      Answer(call.get(), done, response,
+             [](const UnaryCall& c) { return EncodePushReply(static_cast<const PushCall&>(c).reply); });
+    };
+    if (!complete) {
+      answer(absl::OkStatus());
+      return reactor;
+    }
+    server_->Push(&call->owned.request, &call->reply, answer);
+    return reactor;
+  }
+
   grpc::ServerUnaryReactor* Mark(grpc::CallbackServerContext*, const grpc::ByteBuffer* message,
                                  grpc::ByteBuffer* response) override {
     using MarkCall = Call<MarkRequest, MarkReply>;
@@ -201,6 +224,19 @@ class ParameterGrpcServer::Service : public RawService {
 
   absl::Status PreparePush(const grpc::ByteBuffer& message, PushCall* call) {
     SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(ReceivedBytes(message).chunks()));
+    return CheckPushSizes(call->owned.request, *server_);
+  }
+
+  // *complete: call->owned is a whole push; else call->reply is the answer.
+  absl::Status PreparePiece(const grpc::ByteBuffer& message, PushCall* call, bool* complete) {
+    SHOAL_ASSIGN_OR_RETURN(OwnedPushPiece owned, DecodePushPiece(ReceivedBytes(message).chunks()));
+    std::vector<ByteArray> whole;
+    SHOAL_RETURN_IF_ERROR(server_->StagePush(owned.piece, std::move(owned.storage), &whole, &call->reply));
+    *complete = !whole.empty();
+    if (!*complete) return absl::OkStatus();
+    std::vector<absl::string_view> chunks;
+    for (const ByteArray& bytes : whole) chunks.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(chunks));
     return CheckPushSizes(call->owned.request, *server_);
   }
 

@@ -34,10 +34,19 @@ DenseBlocks::~DenseBlocks() {
   stats_->used_bytes -= static_cast<int64_t>(bytes_);
 }
 
-void DenseBlocks::Read(float* out) const {
+void DenseBlocks::Read(uint64_t begin, uint64_t count, float* out) const {
   for (const Block& block : blocks_) {
-    std::memcpy(out, block.values.data(), block.layout->size * sizeof(float));
-    out += block.layout->size;
+    const uint64_t size = block.layout->size;
+    if (count == 0) return;
+    if (begin < size) {
+      const uint64_t some = std::min(count, size - begin);
+      std::memcpy(out, block.values.data() + begin, some * sizeof(float));
+      out += some;
+      count -= some;
+      begin = 0;
+    } else {
+      begin -= size;
+    }
   }
 }
 

@@ -27,7 +27,8 @@ class DenseBlocks {
 
   uint64_t floats() const { return floats_; }  // weights of all blocks
   uint64_t bytes() const { return bytes_; }    // weights and state
-  void Read(float* out) const;
+  // Floats [begin, begin + count) of all blocks, one after the other. REQUIRES: there are as many.
+  void Read(uint64_t begin, uint64_t count, float* out) const;
   // One optimizer step per block; `sums` holds floats() values.
   void Apply(const float* sums, const PushContext& context, PushTally* tally);
 

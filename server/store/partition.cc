@@ -57,9 +57,9 @@ void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint6
   for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, hashes, examples_, out[t]);
 }
 
-void Partition::ReadDense(float* out) const {
+void Partition::ReadDense(uint64_t begin, uint64_t count, float* out) const {
   MutexLock lock(&mu_);
-  dense_.Read(out);
+  dense_.Read(begin, count, out);
 }
 
 PushVerdict Partition::JudgeLocked(const PushRange& range) const {

@@ -89,7 +89,8 @@ class Partition {
   // Copies rows: out[t] receives |keys| x dim of tables[t].
   void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, absl::Span<const uint32_t> tables,
                 float* const* out) const;
-  void ReadDense(float* out) const;
+  // Floats [begin, begin + count) of its dense blocks, one after the other. REQUIRES: there are as many.
+  void ReadDense(uint64_t begin, uint64_t count, float* out) const;
 
   // Decides by the table of SEMANTICS section 1 and, when it is kAccepted, applies everything.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);

@@ -186,7 +186,7 @@ class UsageTest(CliTest):
     def test_version(self):
         version = json.loads(self.check(0, "version", "--json").stdout)
         self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
-        self.assertEqual(version["protocol"], 2)
+        self.assertEqual(version["protocol"], 3)
 
     def test_validate(self):
         self.check(0, "validate", CENSUS)

@@ -54,6 +54,20 @@ class ModesTest(DaemonTest):
     def test_census(self):
         self.compare("census", CENSUS, [])
 
+    def test_dense_layers_larger_than_a_message(self):
+        # 9 million floats in 4 partitions: each has 9 MB, each server 18 MB, where a message has at most 16.
+        fields = ["data.format.synthetic.rows=2048", "data.format.synthetic.eval_rows=64", "data.passes=1",
+                  "batch.size=256", "partitions=4", "model.preset=mlp", "model.hidden=[2900, 3000]"]
+        alone = self.train(SYNTHETIC, MODES["bsp"], *fields)
+        start = time.monotonic()
+        report = self.run_job(SYNTHETIC, MODES["bsp"], *fields)
+        report_line("36 MB of dense layers", "bsp", report["digest"], "%.1f s" % (time.monotonic() - start))
+        self.assertEqual(report["digest"], alone["digest"])
+        start = time.monotonic()
+        report = self.run_job(SYNTHETIC, MODES["asp"], "replicas=2", *fields)
+        report_line("36 MB of dense layers", "asp, two replicas", "%.1f s" % (time.monotonic() - start))
+        self.assertEqual((report["state"], report["examples"]), ("SUCCEEDED", 2048))
+
     def test_counting_is_exact(self):
         expected = self.train(COUNTING, threads=1)["digest"]
         self.assertTrue(expected)

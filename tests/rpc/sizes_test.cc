@@ -6,6 +6,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/hash.h"
+#include "proto/wire/dense_layout.h"
 #include "server/parameter_server.h"
 #include "server/rpc/parameter_service.h"
 #include "worker/client/grpc_parameter_client.h"
@@ -28,16 +29,29 @@ absl::Status Await(const std::function<void(ParameterClient::Done)>& start) {
   return result;
 }
 
-// A server with one table per dimension, whose rows are the sums of what is pushed (sgd with rate -1), and a client.
+// A server with one table per dimension and a tensor, all sums of what is pushed (sgd with rate -1), and a client.
 class Rig {
  public:
-  Rig(const std::vector<uint32_t>& dims, uint32_t partitions) : dims_(dims), partitions_(partitions) {
+  struct Options {
+    uint64_t tensor = 0;  // floats
+    bool bsp = false;     // one lane
+    MessageLimits limits;
+  };
+
+  Rig(const std::vector<uint32_t>& dims, uint32_t partitions) : Rig(dims, partitions, Options()) {}
+  Rig(const std::vector<uint32_t>& dims, uint32_t partitions, const Options& options)
+      : dims_(dims), partitions_(partitions), bsp_(options.bsp), tensor_(options.tensor) {
     JobConfig config;
     Job* job = config.mutable_job();
     job->set_partitions(partitions);
     job->mutable_optimizer()->mutable_sparse()->mutable_sgd()->set_learning_rate(-1);
+    job->mutable_optimizer()->mutable_dense()->mutable_sgd()->set_learning_rate(-1);
     job->mutable_batch()->set_reduce(BatchConfig::SUM);
-    job->mutable_sync()->mutable_asp();
+    if (options.bsp) {
+      job->mutable_sync()->mutable_bsp()->set_lanes(1);
+    } else {
+      job->mutable_sync()->mutable_asp();
+    }
     job->mutable_guard()->set_off(true);
     job->mutable_data()->set_passes(1);
     config.mutable_plan()->mutable_train()->add_splits();
@@ -57,10 +71,17 @@ class Rig {
       table->set_name("dim" + std::to_string(dim));
       table->set_dim(dim);
     }
+    if (tensor_ > 0) {
+      TensorSpec* tensor = config.mutable_plan()->mutable_model()->add_tensors();
+      tensor->set_name("w");
+      tensor->add_shape(tensor_);
+    }
+    layout_ = DenseLayout::Create(config.plan().model(), partitions).value();
+    for (uint32_t p = 0; p < partitions; ++p) dense_sizes_.push_back(layout_.FloatsOf(p));
     REQUIRE(server_.PrepareJob(config, view, kSelf, "").ok());
     server_.UpdateView(view);
     grpc_ = ParameterGrpcServer::Start(&server_, {}).value();
-    client_ = GrpcParameterClient::Create(grpc_->address()).value();
+    client_ = GrpcParameterClient::Create(grpc_->address(), options.limits).value();
     OpenSplitRequest open;
     open.header = kHeader;
     open.lease = 1;
@@ -79,6 +100,8 @@ class Rig {
       // Small whole numbers: their sums are exact.
       for (size_t i = 0; i < gradients.back().size(); ++i) gradients.back()[i] = static_cast<float>((n + i) % 1009);
     }
+    std::vector<float> dense_gradient(tensor_), dense(tensor_, -1.0f);
+    for (size_t i = 0; i < tensor_; ++i) dense_gradient[i] = static_cast<float>((n + i) % 1013);
     PushGroup group;
     group.keys = keys;
     group.counts = counts_;
@@ -94,21 +117,33 @@ class Rig {
       push.examples = 1;
       push.partitions = all_;
       push.groups = {group};
+      push.dense = dense_gradient;
+      push.dense_sizes = dense_sizes_;
+      push.whole = bsp_;
+      push.round = round_;
       PushReply reply;
       const absl::Status status = Await([&](auto done) { client_->Push(&push, kTimeout, &reply, std::move(done)); });
       REQUIRE(status == absl::OkStatus());
       REQUIRE(reply.exceptions.empty());
+      if (!bsp_) CHECK(reply.pushes_applied == pushes_);
+      ++pushes_;
+      if (bsp_) Mark();
     }
     PullRequest pull;
     pull.header = kHeader;
     pull.partitions = all_;
-    pull.dense = false;
+    pull.round = round_;
+    pull.dense = tensor_ > 0;
     pull.groups = {{keys, counts_, tables_, dims_}};
     PullReply reply;
     reply.rows.emplace_back();
     for (std::vector<float>& values : rows) reply.rows[0].push_back(values.data());
+    reply.dense = dense.data();
+    reply.dense_floats = dense.size();
     const absl::Status status = Await([&](auto done) { client_->Pull(&pull, kTimeout, &reply, std::move(done)); });
     REQUIRE(status == absl::OkStatus());
+    CHECK(server_.StagedBytes() == 0);
+    CheckDense(dense_gradient, dense);
     for (size_t t = 0; t < dims_.size(); ++t) {
       uint64_t wrong = 0;
       for (size_t i = 0; i < rows[t].size(); ++i) wrong += rows[t][i] != 2 * gradients[t][i];
@@ -118,6 +153,27 @@ class Rig {
   }
 
  private:
+  // Ends the round of the only lane.
+  void Mark() {
+    MarkRequest mark;
+    mark.header = kHeader;
+    mark.round = round_++;
+    MarkReply reply;
+    const absl::Status status = Await([&](auto done) { client_->Mark(&mark, kTimeout, &reply, std::move(done)); });
+    REQUIRE(status == absl::OkStatus());
+  }
+
+  // What two pushes of `gradient` add to the tensor.
+  void CheckDense(const std::vector<float>& gradient, const std::vector<float>& found) {
+    dense_sum_.resize(gradient.size());
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      dense_sum_[i] += 2 * gradient[i];
+      wrong += found[i] != dense_sum_[i];
+    }
+    CHECK(wrong == 0);
+  }
+
   static constexpr RequestHeader kHeader = {kJob, 1, 1, 1};
 
   // New ones with each call, grouped by partition; fills in counts_ and all_.
@@ -140,6 +196,12 @@ class Rig {
 
   const std::vector<uint32_t> dims_;
   const uint32_t partitions_;
+  const bool bsp_;
+  const uint64_t tensor_;
+  DenseLayout layout_;
+  std::vector<uint64_t> dense_sizes_;
+  std::vector<float> dense_sum_;
+  uint64_t round_ = 0, pushes_ = 0;
   std::vector<uint32_t> tables_, counts_, all_;
   uint64_t next_key_ = 0, records_ = 0;
   ParameterServer server_{ParameterServerOptions()};
@@ -157,8 +219,54 @@ TEST_CASE("Data plane: odd dimensions, from no key to 65,536", "[rpc]") {
   }
 }
 
-// About 1 GB of memory and 20 seconds: sizes_test "[large]".
-TEST_CASE("Data plane: ten million keys in one batch", "[rpc][large][.]") { Rig({1}, 64).PushTwiceAndPull(10'000'000); }
+TEST_CASE("Data plane: messages of any size carry the same, also where one partition takes several", "[rpc]") {
+  const bool bsp = GENERATE(false, true);
+  for (const uint32_t partitions : {1u, 7u}) {
+    for (const uint64_t part_bytes : {250, 5000, 100000}) {
+      Rig::Options options;
+      options.tensor = 20'001;
+      options.bsp = bsp;
+      options.limits.part_bytes = part_bytes;
+      options.limits.whole_push_bytes = 4 * part_bytes;
+      Rig rig({1, 3, 17, 40}, partitions, options);
+      for (const uint64_t keys : {0, 1, 40, 501}) {
+        INFO((bsp ? "bsp, " : "asp, ") << partitions << " partitions, " << part_bytes << " bytes, " << keys << " keys");
+        rig.PushTwiceAndPull(keys);
+      }
+    }
+  }
+}
+
+TEST_CASE("Data plane: a tensor of 40 MB", "[rpc]") {
+  const bool bsp = GENERATE(false, true);
+  const uint32_t partitions = GENERATE(2, 64);  // 20 MB of it in a partition: more than a message may have
+  Rig::Options options;
+  options.tensor = 10'000'000;
+  options.bsp = bsp;
+  Rig rig({3}, partitions, options);
+  rig.PushTwiceAndPull(11);
+}
+
+// tests/large runs these: several GB of memory, minutes.
+TEST_CASE("Data plane: a tensor of 300 MB", "[rpc][large][.]") {
+  Rig::Options options;
+  options.tensor = 75'000'000;
+  options.bsp = GENERATE(false, true);
+  Rig rig({3}, 256, options);
+  rig.PushTwiceAndPull(11);
+}
+
+TEST_CASE("Data plane: ten million keys in one batch", "[rpc][large][.]") {
+  Rig::Options options;
+  options.bsp = GENERATE(false, true);
+  Rig rig({1}, 64, options);
+  rig.PushTwiceAndPull(10'000'000);
+}
+
+TEST_CASE("Data plane: a batch that needs more than the old limit of a message", "[rpc][large][.]") {
+  Rig rig({40}, 64);
+  rig.PushTwiceAndPull(2'000'000);
+}
 
 }  // namespace
 }  // namespace shoal

@@ -5,10 +5,13 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "proto/rpc/address.h"
@@ -16,6 +19,7 @@
 #include "proto/rpc/rpc_options.h"
 #include "proto/rpc/status_convert.h"
 #include "proto/wire/parameter_codec.h"
+#include "worker/client/call_parts.h"
 
 namespace shoal {
 namespace {
@@ -26,6 +30,17 @@ constexpr int kControlChannel = 0;
 constexpr int kDataChannels = 2;
 
 using Decode = std::function<absl::Status(Chunks)>;
+
+// A part that is refused as a whole ends the call: no further part is sent.
+absl::Status Refusal(const absl::Status& status, RequestOutcome outcome) {
+  return status.ok() && outcome != RequestOutcome::kOk ? absl::CancelledError("refused") : status;
+}
+
+// A push on its way in pieces.
+struct Staged {
+  ByteArray message;
+  std::vector<PushReply> replies;  // by piece
+};
 
 }  // namespace
 
@@ -40,13 +55,32 @@ class GrpcParameterClient::Impl {
 
   ~Impl() {
     MutexLock lock(&mu_);
+    aborted_ = true;  // for parts that a call goes on with
     // TryCancel only posts the cancellation: the callbacks run on gRPC's threads.
     for (const auto& [call, unused] : calls_) call->context.TryCancel();
     // gRPC ends a cancelled call soon, whatever the server does.
     while (in_flight_ > 0) idle_.WaitFor(&mu_, absl::Seconds(1));
   }
 
-  int NextDataChannel() { return 1 + static_cast<int>(next_++ % kDataChannels); }
+  // One message each.
+  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
+    Start(
+        "/shoal.wire.ParameterService/Pull", /*is_pull=*/true, NextDataChannel(),
+        EncodePullRequest(*request, kMaxMessageBytes), timeout,
+        [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
+  }
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) {
+    Start(
+        "/shoal.wire.ParameterService/Push", /*is_pull=*/false, NextDataChannel(),
+        EncodePushRequest(*request, kMaxMessageBytes), timeout,
+        [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
+  }
+  void StagePush(const PushPiece& piece, absl::Duration timeout, PushReply* reply, Done done) {
+    Start(
+        "/shoal.wire.ParameterService/StagePush", /*is_pull=*/false, NextDataChannel(),
+        EncodePushPiece(piece, kMaxMessageBytes), timeout,
+        [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
+  }
 
   void Abort(Calls calls) {
     MutexLock lock(&mu_);
@@ -82,6 +116,8 @@ class GrpcParameterClient::Impl {
   }
 
  private:
+  int NextDataChannel() { return 1 + static_cast<int>(next_++ % kDataChannels); }
+
   struct Call {
     grpc::ClientContext context;
     grpc::ByteBuffer request;
@@ -124,12 +160,14 @@ class GrpcParameterClient::Impl {
   std::map<Call*, std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mu_);
 };
 
-absl::StatusOr<std::unique_ptr<GrpcParameterClient>> GrpcParameterClient::Create(const std::string& address) {
+absl::StatusOr<std::unique_ptr<GrpcParameterClient>> GrpcParameterClient::Create(const std::string& address,
+                                                                                 const MessageLimits& limits) {
   SHOAL_RETURN_IF_ERROR(ParseAddress(address).status());
-  return std::unique_ptr<GrpcParameterClient>(new GrpcParameterClient(std::make_unique<Impl>(address)));
+  return std::unique_ptr<GrpcParameterClient>(new GrpcParameterClient(std::make_unique<Impl>(address), limits));
 }
 
-GrpcParameterClient::GrpcParameterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrpcParameterClient::GrpcParameterClient(std::unique_ptr<Impl> impl, const MessageLimits& limits)
+    : limits_(limits), impl_(std::move(impl)) {}
 GrpcParameterClient::~GrpcParameterClient() = default;
 void GrpcParameterClient::Abort(Calls calls) { impl_->Abort(calls); }
 
@@ -142,21 +180,66 @@ void GrpcParameterClient::OpenSplit(const OpenSplitRequest* request, absl::Durat
 
 void GrpcParameterClient::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
   const absl::Status fit = CheckPullDestinations(*request, *reply);
-  if (!fit.ok()) {
-    done(fit);
-    return;
-  }
-  impl_->Start(
-      "/shoal.wire.ParameterService/Pull", /*is_pull=*/true, impl_->NextDataChannel(),
-      EncodePullRequest(*request, kMaxMessageBytes), timeout,
-      [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
+  if (!fit.ok()) return done(fit);
+  if (PullBytes(*request, *reply) <= limits_.part_bytes) return impl_->Pull(request, timeout, reply, std::move(done));
+  auto parts = std::make_shared<std::vector<PullPart>>(CutPull(*request, *reply, limits_.part_bytes));
+  const auto issue = [impl = impl_.get(), parts, timeout](size_t i, const Done& told) {
+    PullPart* const part = &(*parts)[i];
+    impl->Pull(&part->request, timeout, &part->reply,
+               [part, told](const absl::Status& status) { told(Refusal(status, part->reply.outcome)); });
+  };
+  PartRunner::Run(parts->size(), limits_.parts_at_once, issue,
+                  [parts, reply, done](const absl::Status& status) { done(JoinPull(*parts, status, reply)); });
 }
 
 void GrpcParameterClient::Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) {
-  impl_->Start(
-      "/shoal.wire.ParameterService/Push", /*is_pull=*/false, impl_->NextDataChannel(),
-      EncodePushRequest(*request, kMaxMessageBytes), timeout,
-      [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
+  if (PushBytes(*request) <= limits_.part_bytes) return impl_->Push(request, timeout, reply, std::move(done));
+  // Of the process, so that it also grows from one client of a lane to the next.
+  const auto attempt = static_cast<uint64_t>(absl::ToInt64Nanoseconds(Clock::Steady().Now()));
+  auto parts = std::make_shared<std::vector<PushPart>>(CutPush(*request, limits_.part_bytes));
+  const auto issue = [this, parts, timeout, attempt](size_t i, const Done& told) {
+    PushPart* const part = &(*parts)[i];
+    const Done judge = [part, told](const absl::Status& status) { told(Refusal(status, part->reply.outcome)); };
+    if (PushBytes(part->request) <= limits_.whole_push_bytes) {
+      impl_->Push(&part->request, timeout, &part->reply, judge);
+    } else {
+      Stage(part->request, {attempt, i}, timeout, &part->reply, judge);
+    }
+  };
+  PartRunner::Run(parts->size(), limits_.parts_at_once, issue,
+                  [parts, reply, done](const absl::Status& status) { done(JoinPush(*parts, status, reply)); });
+}
+
+void GrpcParameterClient::Stage(const PushRequest& request, StageId id, absl::Duration timeout, PushReply* reply,
+                                Done done) {
+  absl::StatusOr<ByteArray> message = EncodePushRequest(request, std::numeric_limits<uint64_t>::max());
+  if (!message.ok()) return done(message.status());
+  auto staged = std::make_shared<Staged>();
+  staged->message = *std::move(message);
+  staged->replies.resize((staged->message.size() + limits_.part_bytes - 1) / limits_.part_bytes);
+  const auto issue = [this, staged, id, timeout, header = request.header](size_t i, const Done& told) {
+    PushPiece piece;
+    piece.header = header;
+    piece.attempt = id.attempt;
+    piece.part = id.part;
+    piece.total_bytes = staged->message.size();
+    piece.offset = i * limits_.part_bytes;
+    piece.bytes =
+        absl::MakeConstSpan(staged->message.data(), staged->message.size()).subspan(piece.offset, limits_.part_bytes);
+    PushReply* const answer = &staged->replies[i];
+    impl_->StagePush(piece, timeout, answer,
+                     [answer, told](const absl::Status& status) { told(Refusal(status, answer->outcome)); });
+  };
+  const size_t pieces = staged->replies.size();
+  PartRunner::Run(pieces, limits_.parts_at_once, issue, [staged, reply, done](const absl::Status& status) {
+    for (PushReply& answer : staged->replies) {
+      if (answer.staged || (answer.outcome == RequestOutcome::kOk && !status.ok())) continue;
+      *reply = std::move(answer);
+      return done(absl::OkStatus());
+    }
+    // Pieces that came late, or were forgotten while others were on their way.
+    done(status.ok() ? absl::UnavailableError("the server has not got all pieces of a push") : status);
+  });
 }
 
 void GrpcParameterClient::Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) {

@@ -2,6 +2,7 @@
 #ifndef SHOAL_WORKER_CLIENT_GRPC_PARAMETER_CLIENT_H_
 #define SHOAL_WORKER_CLIENT_GRPC_PARAMETER_CLIENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,13 +11,24 @@
 
 namespace shoal {
 
+// How calls are cut into messages.
+struct MessageLimits {
+  // A message is about this large: enough to make the costs of a call small, and the next one need not wait long.
+  uint64_t part_bytes = uint64_t{1} << 20;
+  // One partition's gradients go whole in a message up to this; more is staged at the server, part_bytes at a time.
+  uint64_t whole_push_bytes = uint64_t{4} << 20;
+  size_t parts_at_once = 4;  // of one call
+};
+
 // Thread-safe. A server that cannot be reached answers UNAVAILABLE at once; the connection comes back by itself. Pulls
-// need `dims` in their groups and `dense_floats` in the reply, pushes need `dims`: what is missing is INVALID_ARGUMENT,
-// as is a message larger than kMaxMessageBytes. Clients of one address share connections.
+// need `dims` in their groups and `dense_floats` in the reply, pushes need `dims`: what is missing is INVALID_ARGUMENT.
+// Large calls travel in several messages, each of which has the call's timeout from when it is sent. Clients of one
+// address share connections.
 class GrpcParameterClient : public ParameterClient {
  public:
   // Does not connect yet: the first call does. INVALID_ARGUMENT when `address` is not host:port.
-  static absl::StatusOr<std::unique_ptr<GrpcParameterClient>> Create(const std::string& address);
+  static absl::StatusOr<std::unique_ptr<GrpcParameterClient>> Create(const std::string& address,
+                                                                     const MessageLimits& limits = {});
   // Cancels the calls in flight and waits for their callbacks. REQUIRES: not called from a callback.
   ~GrpcParameterClient() override;
 
@@ -28,7 +40,15 @@ class GrpcParameterClient : public ParameterClient {
 
  private:
   class Impl;
-  explicit GrpcParameterClient(std::unique_ptr<Impl> impl);
+  struct StageId {
+    uint64_t attempt;
+    uint64_t part;
+  };
+  GrpcParameterClient(std::unique_ptr<Impl> impl, const MessageLimits& limits);
+  // A push in pieces, of which the server makes one again.
+  void Stage(const PushRequest& request, StageId id, absl::Duration timeout, PushReply* reply, Done done);
+
+  const MessageLimits limits_;
   const std::unique_ptr<Impl> impl_;
 };
 

@@ -117,7 +117,11 @@ void BatchStep::SetPullDestinations(size_t server) {
     }
   }
   uint64_t dense = 0;
-  for (uint32_t partition : routes_->servers[server].partitions) dense += context_->layout().FloatsOf(partition);
+  call.dense_sizes.clear();
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    call.dense_sizes.push_back(context_->layout().FloatsOf(partition));
+    dense += call.dense_sizes.back();
+  }
   call.dense.resize(dense);
   call.pull_reply.dense = call.dense.data();
   call.pull_reply.dense_floats = dense;
@@ -389,6 +393,8 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     }
   }
   call.push.dense = call.dense;
+  call.push.dense_sizes = call.dense_sizes;
+  call.push.whole = context_->config().sync().has_bsp();
 }
 
 void BatchStep::StartPush(const PushRequest& prototype) {

@@ -87,6 +87,7 @@ class BatchStep {
     std::vector<std::vector<float>> rows;            // by table; unused with a single server
     std::vector<std::vector<float>> gradients;       // by table; unused with a single server
     std::vector<float> dense;
+    std::vector<uint64_t> dense_sizes;  // by partition of the server
     PullRequest pull;
     PullReply pull_reply;
     uint64_t parked_us = 0;  // by pulls that stayed parked until they were asked for again

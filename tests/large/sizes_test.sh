@@ -1,0 +1,3 @@
+#!/bin/sh
+# The large cases of the given sizes_test.
+exec "$1" "[large]"
