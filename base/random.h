@@ -1,5 +1,5 @@
 // Randomness as a pure function of its coordinates: the same (seed, pass, split, record) gives the same bits on every
-// machine, whoever computes them (SEMANTICS: same bits).
+// machine, whoever computes them (docs/semantics.md section 3).
 #ifndef SHOAL_BASE_RANDOM_H_
 #define SHOAL_BASE_RANDOM_H_
 

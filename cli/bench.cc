@@ -19,9 +19,10 @@ int Run(const Options& options) {
   for (const Benchmark& benchmark : Benchmarks()) {
     const bool named = std::find(options.what.begin(), options.what.end(), benchmark.name) != options.what.end();
     if (!named && !(options.what.empty() && benchmark.by_default)) continue;
-    const absl::StatusOr<BenchRows> rows = benchmark.run(options.size);
+    absl::StatusOr<BenchRows> rows = benchmark.run(options.size);
     if (!rows.ok()) return Fail(rows.status());
-    for (const BenchRow& row : *rows) {
+    for (BenchRow& row : *rows) {
+      if (options.size == BenchSize::kSmoke) row.target = 0;  // no size to judge by
       std::printf("%s\n", (options.json ? ToJsonLine(row) : ToTextLine(row)).c_str());
       std::fflush(stdout);
     }
@@ -41,12 +42,12 @@ void AddBench(CLI::App* root, Action* action) {
   }
   CLI::App* const verb = AddVerb(root, "bench",
                                  "Measure this machine: each part of training beside a bare loop or a raw call that "
-                                 "moves the same bytes; prints a row each",
+                                 "moves the same bytes; prints a row each. docs/performance.md says what T1, T2 ... are",
                                  "shoal bench store wire");
   verb->add_option("what", options->what, help)->check(CLI::IsMember(names));
   const std::map<std::string, BenchSize> sizes = {
       {"smoke", BenchSize::kSmoke}, {"quick", BenchSize::kQuick}, {"full", BenchSize::kFull}};
-  verb->add_option("--size", options->size, "smoke: only that it works; quick; full: all table sizes, more repeats")
+  verb->add_option("--size", options->size, "smoke: only that it works, the figures mean nothing; quick; full: all table sizes, more repeats")
       ->transform(CLI::CheckedTransformer(sizes))
       ->default_str("quick");
   verb->add_flag("--json", options->json, "One JSON object a row, with all samples");

@@ -3,6 +3,7 @@
 //   shoal --help
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 
 #include "base/version.h"
 #include "cli/logging.h"
@@ -23,11 +24,15 @@ void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
   }
 }
 
-// Names the verb that there is not; CLI11 would say that one is missing.
+// Names the verb that there is not, where CLI11 would say that one is missing, and the other way to name a scheduler.
 CLI::ParseError Describe(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   const bool lacks_verb = at->get_require_subcommand_min() > 0;
+  if (std::string(error.what()) == "--scheduler is required") {
+    return CLI::ParseError("--scheduler HOST:PORT or the environment variable SHOAL_SCHEDULER is required",
+                           CLI::ExitCodes::RequiredError);
+  }
   if (!lacks_verb || dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error;
   for (const std::string& word : app.remaining(true)) {
     if (word.empty() || word[0] == '-') continue;
@@ -58,5 +63,10 @@ int main(int argc, char** argv) {
     return app.exit(Describe(error, app)) == 0 ? shoal::cli::kOk : shoal::cli::kUsage;
   }
   shoal::cli::StartLogging(log);
-  return action();
+  const int status = action();
+  // A full disk or a closed pipe shows here at the latest: what was not written is no success.
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fputs("shoal: the results could not be written to standard output\n", stderr);
+  return status == shoal::cli::kOk ? shoal::cli::kFailed : status;
 }

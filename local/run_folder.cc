@@ -29,9 +29,14 @@ std::string RunFolder::NewId() {
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& runs, const std::string& id,
                                                              const Job& job) {
   std::unique_ptr<RunFolder> folder(new RunFolder());
-  folder->path_ = absl::StrCat(runs, "/", job.name(), "-", id);
+  const std::string base = absl::StrCat(runs, "/", job.name(), "-", id);
+  folder->path_ = base;
   std::error_code error;
-  std::filesystem::create_directories(folder->path_, error);
+  std::filesystem::create_directories(runs, error);
+  // Job numbers of two clusters may be the same: what a folder holds is never added to.
+  for (int again = 2; !error && !std::filesystem::create_directory(folder->path_, error) && !error; ++again) {
+    folder->path_ = absl::StrCat(base, "-", again);
+  }
   if (error) return FileError("make", folder->path_, error.message());
   const std::string job_path = folder->path_ + "/job.resolved.yaml";
   const std::string text = ResolvedYaml(job);
@@ -40,7 +45,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& 
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (std::fclose(file) != 0 || !written) return FileError("write", job_path, std::strerror(errno));
   const std::string metrics_path = folder->path_ + "/metrics.jsonl";
-  folder->metrics_ = std::fopen(metrics_path.c_str(), "a");
+  folder->metrics_ = std::fopen(metrics_path.c_str(), "w");
   if (folder->metrics_ == nullptr) return FileError("write", metrics_path, std::strerror(errno));
   return folder;
 }

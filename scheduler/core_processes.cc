@@ -118,6 +118,10 @@ void SchedulerCore::TaskDone(const TaskResult& request, Done<Empty> done) {
 
 void SchedulerCore::Drain(const DrainRequest& request, Done<Empty> done) {
   Process* const process = members_.FindLiveByName(request.name());
+  if (process == nullptr && members_.HasLeft(request.name())) {
+    Answer<Empty>(std::move(done), Empty());  // a repeat that came after the end of the drain
+    return;
+  }
   if (process == nullptr) {
     Answer<Empty>(std::move(done),
                   absl::NotFoundError(absl::StrCat("name: no process called \"", request.name(), "\" is alive")));

@@ -306,6 +306,7 @@ TEST_CASE("Drain: a worker is told to exit and its splits go to others", "[sched
   CHECK((*sim.Find("w0")->threads[0].asked)->value().kind() == NextWorkReply::EXIT);
   sim.RunJob(id);
   CHECK(sim.Find("w0") == nullptr);
+  CHECK(sim.Drain("w0").ok());  // a repeat after it has left
   CheckExact(&sim, id, 12);
 }
 

@@ -128,7 +128,10 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
     case Task::CHECK_CHECKPOINT_DIR: {
       const std::string& dir = task.job_config().checkpoint().dir();
       SHOAL_RETURN_IF_ERROR(CheckWritable(dir));
-      // The scheduler numbers new checkpoints on from the newest one that is there.
+      // The scheduler numbers new checkpoints on from the highest one that is there.
+      SHOAL_ASSIGN_OR_RETURN(const uint64_t highest, HighestCheckpointNumber(dir));
+      result->set_highest_checkpoint(highest);
+      // A job that goes on takes the newest complete one.
       SHOAL_ASSIGN_OR_RETURN(auto checkpoints, ListCheckpoints(dir));
       if (!checkpoints.empty()) result->set_path(checkpoints.back().first);
       for (const auto& [path, manifest] : checkpoints) result->add_checkpoints(path);

@@ -32,7 +32,7 @@ enum class RequestOutcome : uint8_t {
   kFenced = 2,    // older run, removed lane or older lease: nothing done; drop the lease
 };
 
-// What a partition answers to a push (SEMANTICS section 1; the first matching row wins).
+// What a partition answers to a push (docs/semantics.md section 1; the first matching row wins).
 enum class PushOutcome : uint8_t {
   kAccepted = 0,
   kDuplicate = 1,   // counts as success

@@ -234,7 +234,7 @@ class Model {
     Add(again);
   }
 
-  // SEMANTICS section 1: the first row that fits.
+  // docs/semantics.md section 1: the first row that fits.
   void Deliver(State *s, const Message &m, bool answered) {
     PartitionState &p = s->partitions[m.partition];
     const bool fenced = m.lease < p.lease;

@@ -201,6 +201,13 @@ Process* Membership::FindLiveByName(absl::string_view name) {
   return nullptr;
 }
 
+bool Membership::HasLeft(absl::string_view name) const {
+  for (auto it = processes_.rbegin(); it != processes_.rend(); ++it) {
+    if (it->second.info.name() == name) return it->second.state == Process::kLeft;
+  }
+  return false;
+}
+
 std::string Membership::MakeName(Role role, uint64_t id) {
   std::string name = absl::StrCat(role == SERVER ? "server-" : "worker-", id);
   while (FindLiveByName(name) != nullptr) name += "x";

@@ -61,6 +61,8 @@ class Membership {
   // Asked again, the shorter grace counts.
   void Drain(Process* process, absl::Duration grace, absl::Duration now);
   Process* FindLiveByName(absl::string_view name);
+  // Whether the newest process of that name that is remembered has left in order.
+  bool HasLeft(absl::string_view name) const;
   // Notices silence: SUSPECT after half the deadline, DEAD after all of it. Returns those that died just now.
   std::vector<Process*> Expire(absl::Duration now);
   // `pause` of everybody's silence does not count: nobody could be heard.

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "server/checkpoint/file_io.h"
 #include "server/checkpoint/manifest_file.h"
@@ -186,6 +188,21 @@ absl::Status CheckNewest(const std::string& dir) {
   return absl::DataLossError(absl::StrCat(
       damaged.back().first, ": ", status.message(), "; ",
       complete.empty() ? "there is no other" : absl::StrCat("the one before it is ", complete.back().first)));
+}
+
+absl::StatusOr<uint64_t> HighestCheckpointNumber(const std::string& dir) {
+  std::error_code error;
+  uint64_t highest = 0;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    absl::string_view name = file;
+    absl::ConsumeSuffix(&name, kTemporarySuffix);
+    uint64_t number = 0;
+    if (absl::ConsumePrefix(&name, "ckpt-") && absl::SimpleAtoi(name, &number)) highest = std::max(highest, number);
+  }
+  if (!error) return highest;
+  errno = error.value();
+  return SystemError("list", dir);
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& path, std::string* resolved) {

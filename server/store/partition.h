@@ -92,7 +92,7 @@ class Partition {
   // Floats [begin, begin + count) of its dense blocks, one after the other. REQUIRES: there are as many.
   void ReadDense(uint64_t begin, uint64_t count, float* out) const;
 
-  // Decides by the table of SEMANTICS section 1 and, when it is kAccepted, applies everything.
+  // Decides by the table of docs/semantics.md section 1 and, when it is kAccepted, applies everything.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);
   // The same, and under the same lock TakeDelta; *delta stays as it is when nothing changed.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally, TrackerId tracker,

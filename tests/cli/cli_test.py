@@ -422,6 +422,28 @@ model: {preset: lr}
         result = self.check(1, "verify-parity", job)
         self.assertIn("bsp", result.stderr)
 
+    def test_results_that_cannot_be_written_are_a_failure(self):
+        for arguments in (["validate", CENSUS, "--resolved"], ["version", "--json"]):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([SHOAL] + arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("could not be written", result.stderr)
+
+    def test_resume_past_a_damaged_checkpoint_takes_no_name_twice(self):
+        """Without periodic checkpoints the final one was refused for the damaged one's name, and the model was lost."""
+        job, ckpt = self.make_job(), self.path("ckpt")
+        self.check(0, "train", job, "--runs", "", "--set", "checkpoint={dir: %s, every: 50ms}" % ckpt, "--set",
+                   "data.passes=30")
+        names = sorted(os.listdir(ckpt))
+        shutil.rmtree(os.path.join(ckpt, names[-1]))
+        damaged = os.path.join(ckpt, names[-2])
+        with open(os.path.join(damaged, "manifest.bin"), "r+b") as file:
+            file.truncate(100)
+        result = json.loads(self.check(0, "train", job, "--resume", "--runs", "", "--json", "--set",
+                                       "checkpoint={dir: %s}" % ckpt, "--set", "data.passes=30").stdout)
+        self.assertEqual(result["state"], "SUCCEEDED")
+        self.assertGreater(os.path.basename(result["checkpoint"]), names[-2])
+
     def test_data_that_is_not_there_is_an_error(self):
         model = self.path("model")
         self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")

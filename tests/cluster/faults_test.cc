@@ -176,6 +176,37 @@ TEST_CASE("Faults: partitions that are not there for a while cost nothing but ti
   REQUIRE(status->counters().stale_map() > 0);
 }
 
+// Every fifth push arrives, and its answer says nothing about that, as when a map that is newer ends the call.
+class UnansweredPushClient : public ForwardingParameterClient {
+ public:
+  using ForwardingParameterClient::ForwardingParameterClient;
+  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
+    ForwardingParameterClient::Push(request, timeout, reply, [this, reply, done](absl::Status status) {
+      if (pushes_++ % 5 == 0) reply->outcome = RequestOutcome::kStaleMap;
+      done(status);
+    });
+  }
+
+ private:
+  std::atomic<uint64_t> pushes_{0};
+};
+
+TEST_CASE("Faults: a batch whose push all partitions took without an answer is in the metrics, too", "[cluster]") {
+  const std::string sync = GENERATE("asp", "{ssp: 2}", "{bsp: 4}");
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 20000, 2, sync);
+  LocalClusterOptions options;
+  options.workers = 2;
+  options.wrap = [](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<UnansweredPushClient>(std::move(inner));
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  RequireExact(job, status);
+  CHECK(status->examples() == 40000);
+}
+
 // Holds back one push of a zombie until somebody else has opened its split, then keeps what the server said to it.
 struct HeldPush {
   std::atomic<bool> armed{true};

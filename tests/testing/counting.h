@@ -1,4 +1,4 @@
-// The counting job (SEMANTICS section 1): what its rows must be, and what a checkpoint's rows are.
+// The counting job (docs/semantics.md section 1): what its rows must be, and what a checkpoint's rows are.
 #ifndef SHOAL_TESTS_TESTING_COUNTING_H_
 #define SHOAL_TESTS_TESTING_COUNTING_H_
 

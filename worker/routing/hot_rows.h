@@ -1,4 +1,5 @@
-// Rows that a lane keeps between batches, each with the age that decides how long it may serve (SEMANTICS section 3).
+// Rows that a lane keeps between batches, each with the age that decides how long it may serve (docs/semantics.md
+// section 3).
 #ifndef SHOAL_WORKER_ROUTING_HOT_ROWS_H_
 #define SHOAL_WORKER_ROUTING_HOT_ROWS_H_
 

@@ -155,6 +155,11 @@ BspLane::Next BspLane::Resume(Carried* carried) {
     carried->round = grant.first_round() + batch;
     carried->position = batch * grant.batch_size();
     carried->has_mark = false;
+    if (std::exchange(carried->undecided, false) &&
+        (opened->watermarks.empty() || carried->position >= carried->step->batch().end)) {
+      ++lane_.clock_;
+      lane_.CountTrained(grant, &context_, carried->step.get(), carried->computed, &carried->counted);
+    }
     if (batch > 0 || opened->watermarks.empty()) {
       absl::StatusOr<uint64_t> batches = CountBatches(grant);
       absl::Status status = batches.status();
@@ -233,6 +238,7 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
     lane_.StartPush(grant, carried->round, carried->step.get(), &carried->computed);
     const StepTimer::Scope pushing(&lane_.timer_, StepTimer::kPush);
     verdict = carried->step->AwaitPush(&counts);
+    carried->undecided = verdict.ok() && *verdict == PushEnd::kReopen;
   }
   lane_.host_.progress().AddAnswers(context_.job(), counts);
   if (!verdict.ok() || *verdict == PushEnd::kFenced) {

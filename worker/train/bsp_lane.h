@@ -1,4 +1,4 @@
-// How a lane carries logical lanes of a bsp job (SEMANTICS section 3).
+// How a lane carries logical lanes of a bsp job (docs/semantics.md section 3).
 #ifndef SHOAL_WORKER_TRAIN_BSP_LANE_H_
 #define SHOAL_WORKER_TRAIN_BSP_LANE_H_
 
@@ -31,6 +31,8 @@ class BspLane {
     uint64_t round = 0;     // of the next batch
     bool has_mark = false;  // round - 1 is acknowledged by all servers and not marked yet
     bool pulling = false;
+    bool undecided =
+        false;  // the step's push was not answered by all; where the split stands says whether it is applied
     uint64_t counted = 0;
   };
   enum class Next { kGoOn, kGone };

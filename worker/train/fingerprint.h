@@ -7,7 +7,7 @@
 namespace shoal {
 
 // Version, libraries, instruction set and device. Two workers with equal fingerprints compute equal bits; a bsp job
-// takes only workers that are equal to its first (SEMANTICS section 3).
+// takes only workers that are equal to its first (docs/semantics.md section 3).
 std::string ComputeFingerprint();
 
 }  // namespace shoal

@@ -67,6 +67,23 @@ struct Rig {
   }
 };
 
+TEST_CASE("PlanJob: a model that no memory holds is refused with its largest tensor", "[worker][unit]") {
+  Job job;
+  job.mutable_data()->mutable_format()->mutable_synthetic()->set_rows(100);
+  job.mutable_data()->mutable_format()->mutable_synthetic()->set_categories(2);
+  job.mutable_data()->mutable_format()->mutable_synthetic()->set_ids_per_category(10);
+  job.mutable_model()->set_preset(Model::MLP);
+  job.mutable_model()->set_embedding_dim(4);
+  job.set_partitions(kPartitions);
+  for (int i = 0; i < 2; ++i) job.mutable_model()->add_hidden(1000000);
+  const absl::Status status = PlanJob(job).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  const std::string message(status.message());
+  INFO(message);
+  CHECK(message.find("model: its tensors have 1.0000") == 0);
+  CHECK(message.find("of shape [1000000, 1000000]") != std::string::npos);
+}
+
 TEST_CASE("JobContext: calls to a server that owns nothing any more are given up, others go on", "[worker][unit]") {
   Rig rig;
   REQUIRE(rig.Update(1, {}, {1, 2, 3}).ok());

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "base/machine.h"
 #include "base/status_macros.h"
 #include "proto/metrics_convert.h"
 #include "worker/model/metrics.h"
@@ -21,7 +22,7 @@ constexpr absl::Duration kFirstNap = absl::Milliseconds(500);
 constexpr absl::Duration kLongestNap = absl::Seconds(10);
 
 // Null when the job keeps none.
-std::unique_ptr<HotRowTable> MakeHotRows(const JobContext& context) {
+std::unique_ptr<HotRowTable> MakeHotRows(const JobContext& context, uint32_t lanes) {
   const HotRows& config = context.config().hot_rows();
   const Sync& sync = context.config().sync();
   if (config.bytes() == 0 || sync.has_bsp()) return nullptr;
@@ -31,7 +32,9 @@ std::unique_ptr<HotRowTable> MakeHotRows(const JobContext& context) {
     floats[group_of_table[t]] += context.model().spec().tables(static_cast<int>(t)).dim();
   }
   const uint64_t staleness = sync.has_asp() ? config.staleness() : sync.ssp().staleness();
-  return std::make_unique<HotRowTable>(floats, config.bytes(), staleness);
+  // A cache that does not fit the machine would take all other jobs of the worker down with it.
+  const uint64_t most = MemoryBytes() / 4 / std::max<uint32_t>(1, lanes);
+  return std::make_unique<HotRowTable>(floats, std::min(config.bytes(), most), staleness);
 }
 
 }  // namespace
@@ -103,7 +106,7 @@ void Lane::UseJob(std::shared_ptr<JobContext> context) {
   context_ = std::move(context);
   if (context_ == nullptr) return;
   workspace_ = context_->model().NewWorkspace();
-  hot_rows_ = MakeHotRows(*context_);
+  hot_rows_ = MakeHotRows(*context_, host_.options().threads);
   for (std::unique_ptr<BatchStep>& step : steps_) {
     step = std::make_unique<BatchStep>(context_.get(), Policy(context_->job()), nullptr, hot_rows_.get());
   }
@@ -170,6 +173,7 @@ CompletedWork Lane::RunGrant(const Grant& grant) {
 void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
   uint64_t counted = 0;
   backoff_.Reset();
+  undecided_ = kNoStep;
   while (!host_.killed() && !host_.stopping() && UseGrant(grant)) {
     std::shared_ptr<const RouteMap> routes = context->routes();
     absl::StatusOr<OpenedSplit> opened = Open(grant, context, *routes);
@@ -186,6 +190,10 @@ void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work
       if (lane_ != grant.lane()) {
         lane_ = grant.lane();
         clock_ = std::max(grant.clock(), opened->slowest_clock);
+      }
+      const size_t undecided = std::exchange(undecided_, kNoStep);
+      if (undecided != kNoStep && opened->AppliedTo(steps_[undecided]->batch().end)) {
+        FinishBatch(grant, context, undecided, &counted, work);
       }
       end = TrainFrom(grant, context, routes, *opened, &counted, work);
       for (std::unique_ptr<BatchStep>& step : steps_) step->Quiesce();

@@ -48,6 +48,8 @@ struct OpenedSplit {
   uint64_t slowest_clock = 0;        // largest that a server reported
   uint64_t rounds_applied = 0;       // bsp: largest ...
   uint64_t rounds_applied_min = 0;   // ... and smallest
+  // Whether all partitions have the records below `end`.
+  bool AppliedTo(uint64_t end) const { return watermarks.empty() || watermarks.front() >= end; }
 };
 
 // Whether a split that failed so should go back to the scheduler (true) or the job fail (false).
@@ -86,8 +88,10 @@ class Lane {
   absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context, std::shared_ptr<const RouteMap> routes,
                                      const OpenedSplit& opened, uint64_t* counted, CompletedWork* work);
   // Waits for a push and, when it is done, counts the batch.
-  absl::StatusOr<SplitEnd> FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
-                                      const ComputedBatch& computed, uint64_t* counted, CompletedWork* work);
+  absl::StatusOr<SplitEnd> FinishPush(const Grant& grant, JobContext* context, size_t step, uint64_t* counted,
+                                      CompletedWork* work);
+  // The batch of a step is applied everywhere.
+  void FinishBatch(const Grant& grant, JobContext* context, size_t step, uint64_t* counted, CompletedWork* work);
   void StartPull(const Grant& grant, std::shared_ptr<const RouteMap> routes, BatchStep* step, ComputedBatch* computed,
                  uint64_t batch);
   absl::StatusOr<RequestOutcome> AwaitPull(BatchStep* step);
@@ -132,6 +136,11 @@ class Lane {
   std::unique_ptr<ModelWorkspace> workspace_;
   std::unique_ptr<HotRowTable> hot_rows_;  // null: the job keeps none
   std::unique_ptr<BatchStep> steps_[2];
+  ComputedBatch computed_[2];  // by step
+  // The step whose push not all partitions have answered, so that the split is opened again: what its watermarks say
+  // then decides whether the batch is applied. kNoStep: none.
+  static constexpr size_t kNoStep = 2;
+  size_t undecided_ = kNoStep;
 };
 
 }  // namespace shoal

@@ -45,24 +45,32 @@ void Lane::StartPush(const Grant& grant, uint64_t round, BatchStep* step, Comput
   step->StartPush(push);
 }
 
-absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, BatchStep* step,
-                                                const ComputedBatch& computed, uint64_t* counted, CompletedWork* work) {
+absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* context, size_t step, uint64_t* counted,
+                                                CompletedWork* work) {
   AnswerCounts counts;
   absl::StatusOr<PushEnd> verdict = PushEnd::kDone;
   {
     const StepTimer::Scope pushing(&timer_, StepTimer::kPush);
-    verdict = step->AwaitPush(&counts);
+    verdict = steps_[step]->AwaitPush(&counts);
   }
   host_.progress().AddAnswers(context->job(), counts);
   SHOAL_RETURN_IF_ERROR(verdict.status());
   if (*verdict == PushEnd::kFenced) return SplitEnd::kDrop;
-  if (*verdict == PushEnd::kReopen) return SplitEnd::kReopen;
-  ++clock_;
-  work->set_records(step->batch().end);
-  CountTrained(grant, context, step, computed, counted);
-  Report(grant, step->batch().end);
+  if (*verdict == PushEnd::kReopen) {
+    undecided_ = step;
+    return SplitEnd::kReopen;
+  }
+  FinishBatch(grant, context, step, counted, work);
   backoff_.Reset();
   return SplitEnd::kFinished;
+}
+
+void Lane::FinishBatch(const Grant& grant, JobContext* context, size_t step, uint64_t* counted, CompletedWork* work) {
+  ++clock_;
+  const uint64_t end = steps_[step]->batch().end;
+  work->set_records(end);
+  CountTrained(grant, context, steps_[step].get(), computed_[step], counted);
+  Report(grant, end);
 }
 
 absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* context,
@@ -76,21 +84,20 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<SplitReader> reader,
                          context->train_data().OpenSplit(grant.pass(), grant.split(), position));
   Report(grant, position);
-  ComputedBatch computed[2];
   size_t current = 0;
-  BatchStep* pushing = nullptr;  // the step whose push is not acknowledged yet: the other one
+  bool pushing = false;  // the other step's push is not acknowledged yet
   SHOAL_RETURN_IF_ERROR(
       ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &steps_[0]->batch()));
-  StartPull(grant, routes, steps_[0].get(), &computed[0], clock_);
+  StartPull(grant, routes, steps_[0].get(), &computed_[0], clock_);
   for (;; current = 1 - current) {
     BatchStep& step = *steps_[current];
     BatchStep& other = *steps_[1 - current];
     const absl::StatusOr<RequestOutcome> outcome = AwaitPull(&step);
     host_.progress().AddAnswers(context->job(), step.pull_counts());
     // The push before goes first: what it answers decides whether this batch is the right one.
-    if (pushing != nullptr) {
-      SHOAL_ASSIGN_OR_RETURN(SplitEnd end, FinishPush(grant, context, pushing, computed[1 - current], counted, work));
-      pushing = nullptr;
+    if (pushing) {
+      SHOAL_ASSIGN_OR_RETURN(SplitEnd end, FinishPush(grant, context, 1 - current, counted, work));
+      pushing = false;
       if (end != SplitEnd::kFinished) return end;
       if (host_.stopping()) return SplitEnd::kDrop;
     }
@@ -104,18 +111,18 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
     if (!last) {
       SHOAL_RETURN_IF_ERROR(
           ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &other.batch()));
-      if (ahead) StartPull(grant, routes, &other, &computed[1 - current], clock_ + 1);
+      if (ahead) StartPull(grant, routes, &other, &computed_[1 - current], clock_ + 1);
     }
-    SHOAL_RETURN_IF_ERROR(Compute(&step, &computed[current]));
-    StartPush(grant, /*round=*/0, &step, &computed[current]);
+    SHOAL_RETURN_IF_ERROR(Compute(&step, &computed_[current]));
+    StartPush(grant, /*round=*/0, &step, &computed_[current]);
     if (ahead && !last) {
-      pushing = &step;
+      pushing = true;
       continue;
     }
-    SHOAL_ASSIGN_OR_RETURN(SplitEnd end, FinishPush(grant, context, &step, computed[current], counted, work));
+    SHOAL_ASSIGN_OR_RETURN(SplitEnd end, FinishPush(grant, context, current, counted, work));
     if (end != SplitEnd::kFinished || last) return end;
     if (host_.stopping()) return SplitEnd::kDrop;
-    StartPull(grant, routes, &other, &computed[1 - current], clock_);
+    StartPull(grant, routes, &other, &computed_[1 - current], clock_);
   }
 }
 

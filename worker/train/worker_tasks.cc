@@ -9,6 +9,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/machine.h"
 #include "base/status_macros.h"
 #include "proto/wire/dense_layout.h"
 #include "worker/data/data_set.h"
@@ -43,6 +45,27 @@ absl::Status CheckInput(const Input& input) {
   return status;
 }
 
+// A lane holds the dense tensors and their gradients. What cannot fit is refused while the error can still say why.
+absl::Status CheckFitsMemory(const ModelSpec& model) {
+  double all = 0, largest = 0;
+  const TensorSpec* culprit = nullptr;
+  for (const TensorSpec& tensor : model.tensors()) {
+    double values = 1;
+    for (const uint64_t extent : tensor.shape()) values *= static_cast<double>(extent);
+    all += values;
+    if (values <= largest) continue;
+    largest = values;
+    culprit = &tensor;
+  }
+  const double bytes = 2 * sizeof(float) * all;
+  const double memory = static_cast<double>(MemoryBytes());
+  if (bytes <= memory) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model: its tensors have ", all, " values; they and their gradients take ", bytes / 1e9,
+                   " GB on each lane, this machine has ", memory / 1e9, " GB; the largest is \"", culprit->name(),
+                   "\" of shape [", absl::StrJoin(culprit->shape(), ", "), "]"));
+}
+
 }  // namespace
 
 absl::StatusOr<JobPlan> PlanJob(const Job& job) {
@@ -54,6 +77,7 @@ absl::StatusOr<JobPlan> PlanJob(const Job& job) {
   SHOAL_ASSIGN_OR_RETURN(*plan.mutable_schema(), MakeSchema(job.data(), plan.train()));
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ModelGraph> model, ModelGraph::Create(job, plan.schema()));
   *plan.mutable_model() = model->spec();
+  SHOAL_RETURN_IF_ERROR(CheckFitsMemory(plan.model()));
   SHOAL_RETURN_IF_ERROR(DenseLayout::Create(plan.model(), job.partitions()).status());
   return plan;
 }
