@@ -55,7 +55,7 @@ TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
              "before wrote"},
             {"hot_rows: 1TiB\n", "j:4:11: hot_rows.bytes: 1TiB is too large: must be <= 16GiB"},
             {"checkpoint: {dir: c, every: 18446744073709551615ms}\n",
-             "j:4:29: checkpoint.every: 18446744073709551615ms is too large: must be <= 365d"},
+             "j:4:29: checkpoint.every: 18446744073709551615ms is too large: must be <= 31536000s"},
             {"precision: f16\n", "j:4:12: precision: \"f16\" is not one of f32, bf16; did you mean bf16?"},
             {"workers: {max: 3}\n", "j:4:11: workers.max: not yet supported; remove it"},
             {"evaluate: {every: 1s}\n", "j:4:12: evaluate.every: not yet supported; remove it"},
