@@ -9,6 +9,12 @@
 #include "base/random.h"
 
 namespace shoal {
+namespace {
+
+// Fibonacci hashing: the high bits of the product depend on all bits of the key.
+size_t Home(uint64_t key, int shift) { return (key * 0x9e3779b97f4a7c15ULL) >> shift; }
+
+}  // namespace
 
 Router::Router(std::vector<uint32_t> slots, uint32_t partitions) : slots_(std::move(slots)), partitions_(partitions) {
   SHOAL_CHECK(partitions_ > 0);
@@ -50,14 +56,11 @@ void Router::Grow() {
   shift_ = 64 - __builtin_ctzll(size);
   stamp_ = 1;
   for (uint32_t id = 0; id < unique_.size(); ++id) {
-    size_t i = Home(unique_[id]);
+    size_t i = Home(unique_[id], shift_);
     while (cells_[i].stamp == stamp_) i = (i + 1) & (size - 1);
     cells_[i] = {unique_[id], id, stamp_};
   }
 }
-
-// Fibonacci hashing: the high bits of the product depend on all bits of the key.
-size_t Router::Home(uint64_t key) const { return (key * 0x9e3779b97f4a7c15ULL) >> shift_; }
 
 void Router::FindIds(const std::vector<uint64_t>& keys, uint32_t* ids) {
   // Cells of a few keys are on their way while earlier ones are compared.
@@ -66,24 +69,29 @@ void Router::FindIds(const std::vector<uint64_t>& keys, uint32_t* ids) {
   for (size_t begin = 0; begin < keys.size(); begin += kAhead) {
     const size_t count = std::min(kAhead, keys.size() - begin);
     if (2 * (unique_.size() + count) > cells_.size()) Grow();
+    // Copies that the stores below cannot change, as far as the compiler knows, so that they stay in registers.
+    Cell* const cells = cells_.data();
+    const uint64_t* const key = keys.data() + begin;
+    const size_t mask = cells_.size() - 1;
+    const uint32_t stamp = stamp_;
+    const int shift = shift_;
     for (size_t i = 0; i < count; ++i) {
-      homes[i] = Home(keys[begin + i]);
-      __builtin_prefetch(&cells_[homes[i]]);
+      homes[i] = Home(key[i], shift);
+      __builtin_prefetch(cells + homes[i]);
     }
-    for (size_t i = 0; i < count; ++i) ids[begin + i] = FindOrInsert(homes[i], keys[begin + i]);
-  }
-}
-
-uint32_t Router::FindOrInsert(size_t home, uint64_t key) {
-  const size_t mask = cells_.size() - 1;
-  for (size_t i = home;; i = (i + 1) & mask) {
-    Cell& cell = cells_[i];
-    if (cell.stamp != stamp_) {
-      cell = {key, static_cast<uint32_t>(unique_.size()), stamp_};
-      unique_.push_back(key);
-      return cell.id;
+    for (size_t i = 0; i < count; ++i) {
+      size_t at = homes[i];
+      // Most keys of a batch were seen before, and most of those are at home.
+      while (cells[at].key != key[i] || cells[at].stamp != stamp) {
+        if (cells[at].stamp != stamp) {
+          cells[at] = {key[i], static_cast<uint32_t>(unique_.size()), stamp};
+          unique_.push_back(key[i]);
+          break;
+        }
+        at = (at + 1) & mask;
+      }
+      ids[begin + i] = cells[at].id;
     }
-    if (cell.key == key) return cell.id;
   }
 }
 

@@ -31,9 +31,7 @@ class Router {
 
   void PrepareTable();
   void Grow();
-  size_t Home(uint64_t key) const;
   void FindIds(const std::vector<uint64_t>& keys, uint32_t* ids);
-  uint32_t FindOrInsert(size_t home, uint64_t key);
   void SortByPartition(KeyGroup* group);
 
   const std::vector<uint32_t> slots_;
