@@ -130,18 +130,23 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
 
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
                          absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
-                         std::vector<uint64_t>* hashes) {
-  hashes->resize(keys.size());
+                         std::unique_ptr<uint64_t[]>* hashes) {
+  hashes->reset(new uint64_t[keys.size()]);  // not set to 0 first
+  uint64_t* const out = hashes->get();
   size_t at = 0;
   for (size_t i = 0; i < partitions.size(); ++i) {
-    for (const size_t end = at + counts[i]; at < end; ++at) {
+    const size_t begin = at, end = at + counts[i];
+    const uint32_t listed = partitions[i];
+    uint32_t wrong = 0;
+    for (; at < end; ++at) {
       const KeyPlace placed = PlaceOfKey(keys[at], schema.partitions);
-      const uint32_t place = placed.partition;
-      (*hashes)[at] = placed.within;
-      if (place == partitions[i]) continue;
-      return Bad(absl::StrCat("groups[", group, "].keys[", at, "]: ", keys[at], " is listed under partition ",
-                              partitions[i], ", must be under ", place));
+      out[at] = placed.within;
+      wrong |= placed.partition ^ listed;
     }
+    if (wrong == 0) continue;
+    for (at = begin; PlaceOfKey(keys[at], schema.partitions).partition == listed;) ++at;
+    return Bad(absl::StrCat("groups[", group, "].keys[", at, "]: ", keys[at], " is listed under partition ", listed,
+                            ", must be under ", PlaceOfKey(keys[at], schema.partitions).partition));
   }
   return absl::OkStatus();
 }
@@ -157,7 +162,7 @@ absl::Status CheckSlots(const JobSchema& schema, size_t index, const PushGroup& 
   return Bad(absl::StrCat("groups[", index, "].slots: ", largest, ", must be below ", schema.slot_count()));
 }
 
-absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, PushHashes* hashes) {
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyHashes* hashes) {
   hashes->resize(request.groups.size());
   SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
   SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
@@ -206,9 +211,14 @@ absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request) {
   return CheckLogicalLane(schema, request.logical_lane);
 }
 
-const PartitionGradients& PushSlices::Next() {
+size_t PushSlices::MostRows() const {
+  size_t tables = 0;
+  for (const PushGroup& group : request_.groups) tables += group.tables.size();
+  return tables * request_.partitions.size();
+}
+
+const float* PushSlices::Next(std::vector<RowGradients>* out) {
   const uint32_t partition = request_.partitions[next_];
-  current_.rows.clear();
   for (size_t g = 0; g < request_.groups.size(); ++g) {
     const PushGroup& group = request_.groups[g];
     const uint64_t count = group.counts[next_];
@@ -219,25 +229,18 @@ const PartitionGradients& PushSlices::Next() {
       RowGradients rows;
       rows.table = group.tables[t];
       rows.keys = group.keys.subspan(offset, count);
-      if (hashes_ != nullptr) rows.hashes = absl::MakeConstSpan((*hashes_)[g]).subspan(offset, count);
+      if (hashes_ != nullptr) rows.hashes = absl::MakeConstSpan((*hashes_)[g].get() + offset, count);
       rows.sums = group.gradients[t] + offset * schema_.tables[rows.table].dim;
       if (!group.occurrences.empty()) rows.occurrences = group.occurrences.subspan(offset, count);
       if (!group.slots.empty()) rows.slots = group.slots.subspan(offset, count);
       rows.slot = group.slot;
-      current_.rows.push_back(rows);
+      out->push_back(rows);
     }
   }
-  current_.dense = request_.dense.empty() ? nullptr : request_.dense.data() + dense_offset_;
+  const float* const dense = request_.dense.empty() ? nullptr : request_.dense.data() + dense_offset_;
   dense_offset_ += schema_.layout.FloatsOf(partition);
   ++next_;
-  return current_;
-}
-
-void PushSlices::PrefetchNext(const Partition& partition) const {
-  for (size_t g = 0; g < request_.groups.size(); ++g) {
-    const PushGroup& group = request_.groups[g];
-    partition.Prefetch(absl::MakeConstSpan((*hashes_)[g]).subspan(offsets_[g], group.counts[next_]), group.tables);
-  }
+  return dense;
 }
 
 PushRange RangeOf(const JobSchema& schema, const PushRequest& request) {

@@ -2,6 +2,9 @@
 #ifndef SHOAL_SERVER_REQUEST_CHECKS_H_
 #define SHOAL_SERVER_REQUEST_CHECKS_H_
 
+#include <memory>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/wire/parameter_messages.h"
@@ -11,8 +14,8 @@
 
 namespace shoal {
 
-// By group of a push, by key: KeyPlace::within.
-using PushHashes = std::vector<std::vector<uint64_t>>;
+// By group of a pull or push, by key: KeyPlace::within.
+using KeyHashes = std::vector<std::unique_ptr<uint64_t[]>>;
 
 // INVALID_ARGUMENT names the field, its value and the bound. Keys are not looked at.
 absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request);
@@ -20,34 +23,33 @@ absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& 
 // Destinations are there for what is asked.
 absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes);
 // Also that every key lies in the partition that it is listed under.
-absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, PushHashes* hashes);
+absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyHashes* hashes);
 absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request);
 
 // Every key hashes to the partition that it is listed under. *hashes: what is left of the hash (KeyPlace::within), by
 // key, so that nobody hashes again.
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
                          absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
-                         std::vector<uint64_t>* hashes);
+                         std::unique_ptr<uint64_t[]>* hashes);
 
 // Walks a checked push partition by partition. Not thread-safe; borrows the request.
 class PushSlices {
  public:
   // hashes: null when nobody will look at rows.
-  PushSlices(const JobSchema& schema, const PushRequest& request, const PushHashes* hashes)
+  PushSlices(const JobSchema& schema, const PushRequest& request, const KeyHashes* hashes)
       : schema_(schema), request_(request), hashes_(hashes), offsets_(request.groups.size(), 0) {}
-  // The gradients of the next entry of request.partitions; valid until the next call.
-  const PartitionGradients& Next();
-  // Asks for the memory that the entry after it, of this partition, will need first. REQUIRES: hashes.
-  void PrefetchNext(const Partition& partition) const;
+  // Appends the gradients of rows of the next entry of request.partitions; returns those of its blocks, null: none.
+  const float* Next(std::vector<RowGradients>* out);
+  // How many entries all calls of Next can append.
+  size_t MostRows() const;
 
  private:
   const JobSchema& schema_;
   const PushRequest& request_;
-  const PushHashes* const hashes_;
+  const KeyHashes* const hashes_;
   std::vector<uint64_t> offsets_;  // by group: keys passed
   uint64_t dense_offset_ = 0;
   size_t next_ = 0;
-  PartitionGradients current_;
 };
 
 // The range of a push, its split numbered over all passes.

@@ -114,7 +114,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void GatherDense(const OwnerMap& map, const PullRequest& request, float* out) const;
 
   // *marks: what backups must have before the push is acknowledged.
-  absl::Status PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply,
+  absl::Status PushNow(const PushRequest& request, const KeyHashes& hashes, PushReply* reply,
                        std::vector<ReplicaMark>* marks);
   void AwaitBackups(const std::vector<ReplicaMark>& marks, const Done& done);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);

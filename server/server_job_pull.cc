@@ -117,27 +117,27 @@ void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& 
 }
 
 absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
-  std::vector<float*> out;
-  std::vector<uint64_t> hashes;
+  KeyHashes hashes(request.groups.size());
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PullGroup& group = request.groups[g];
-    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts, &hashes));
-    out = reply->rows[g];
-    uint64_t offset = 0;
-    for (size_t i = 0; i < request.partitions.size(); ++i) {
-      const uint64_t count = group.counts[i];
-      if (i + 1 < request.partitions.size()) {
-        const auto next = absl::MakeConstSpan(hashes).subspan(offset + count, group.counts[i + 1]);
-        map.Serving(request.partitions[i + 1])->Prefetch(next, group.tables);
+    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts, &hashes[g]));
+  }
+  std::vector<RowsRead> reads;
+  std::vector<uint64_t> offsets(request.groups.size());
+  for (size_t i = 0; i < request.partitions.size(); ++i) {
+    const Partition* const partition = map.Serving(request.partitions[i]);
+    for (size_t g = 0; g < request.groups.size(); ++g) {
+      const PullGroup& group = request.groups[g];
+      const uint64_t count = group.counts[i], offset = offsets[g];
+      offsets[g] += count;
+      for (size_t t = 0; count > 0 && t < group.tables.size(); ++t) {
+        reads.push_back({partition, group.tables[t], group.keys.subspan(offset, count),
+                         absl::MakeConstSpan(hashes[g].get() + offset, count),
+                         reply->rows[g][t] + offset * schema_->tables[group.tables[t]].dim});
       }
-      if (count == 0) continue;
-      map.Serving(request.partitions[i])
-          ->ReadRows(group.keys.subspan(offset, count), absl::MakeConstSpan(hashes).subspan(offset, count),
-                     group.tables, out.data());
-      offset += count;
-      for (size_t t = 0; t < out.size(); ++t) out[t] += count * schema_->tables[group.tables[t]].dim;
     }
   }
+  Partition::ReadRows(reads);
   if (request.dense) GatherDense(map, request, reply->dense);
   return absl::OkStatus();
 }

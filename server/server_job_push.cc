@@ -59,8 +59,10 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
   uint64_t exact = 0;
   const PushRange range = RangeOf(*schema_, request);
   PushSlices slices(*schema_, request, nullptr);
+  PartitionGradients gradients;
   for (uint32_t partition : request.partitions) {
-    const PartitionGradients& gradients = slices.Next();
+    gradients.rows.clear();
+    gradients.dense = slices.Next(&gradients.rows);
     if (map.Serving(partition) != nullptr) exact += map.Serving(partition)->GrowthBytes(range, gradients);
   }
   if (exact == 0) return absl::OkStatus();
@@ -72,7 +74,7 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
                                                    " used, new rows of this push need ", exact));
 }
 
-absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& hashes, PushReply* reply,
+absl::Status ServerJob::PushNow(const PushRequest& request, const KeyHashes& hashes, PushReply* reply,
                                 std::vector<ReplicaMark>* marks) {
   std::shared_ptr<const OwnerMap> map;
   {
@@ -89,15 +91,23 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const PushHashes& ha
   PushSlices slices(*schema_, request, &hashes);
   PushTally tally(&stats_);
   bool accepted = false;
-  for (size_t i = 0; i < request.partitions.size(); ++i) {
-    const uint32_t partition = request.partitions[i];
-    const PartitionGradients& gradients = slices.Next();
-    if (i + 1 < request.partitions.size()) {
-      if (const Partition* const next = map->Serving(request.partitions[i + 1])) slices.PrefetchNext(*next);
-    }
+  std::vector<RowGradients> rows;
+  rows.reserve(slices.MostRows());  // spans of it stay
+  std::vector<PartitionPush> pushes;
+  for (uint32_t partition : request.partitions) {
+    PartitionPush push;
+    push.partition = map->Serving(partition);
+    const size_t before = rows.size();
+    push.dense = slices.Next(&rows);
+    push.rows = absl::MakeConstSpan(rows).subspan(before);
+    if (push.partition != nullptr) pushes.push_back(push);
+  }
+  Partition::Push(range, absl::MakeSpan(pushes), &tally);
+  size_t next = 0;
+  for (uint32_t partition : request.partitions) {
     PushVerdict verdict;
     verdict.outcome = PushOutcome::kStaleMap;
-    if (Partition* const serving = map->Serving(partition)) verdict = serving->Push(range, gradients, &tally);
+    if (map->Serving(partition) != nullptr) verdict = pushes[next++].verdict;
     // What a repeat finds applied may still be on its way to the backup.
     if (verdict.mirrored) marks->push_back({partition, verdict.version});
     if (verdict.outcome == PushOutcome::kAccepted) {
@@ -189,7 +199,7 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
 void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& done) {
   reply->exceptions.clear();
   reply->guard_refused = reply->not_admitted = reply->memory_refused = 0;
-  PushHashes hashes;
+  KeyHashes hashes;
   absl::Status status = CheckPush(*schema_, request, &hashes);
   ReleasedList released;
   std::vector<ReplicaMark> marks;

@@ -50,10 +50,11 @@ void ForEachCorrection(const row_kernels::RowBatch& batch, size_t count_at, cons
   for (size_t begin = 0; begin < batch.count; begin += kRows) {
     row_kernels::RowBatch some = batch;
     some.rows += begin;
+    some.states += begin;
     some.gradients += begin * batch.dim;
     some.count = std::min(kRows, batch.count - begin);
     for (size_t r = 0; r < some.count; ++r) {
-      const uint32_t t = AdvanceStepCount(some.rows[r] + some.state + count_at);
+      const uint32_t t = AdvanceStepCount(some.states[r] + count_at);
       corrections[2 * r] = first.At(t);
       corrections[2 * r + 1] = second.At(t);
     }

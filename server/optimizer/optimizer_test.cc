@@ -29,12 +29,9 @@ Row Fresh(const UpdateRule& rule, std::vector<float> weights) {
 }
 
 void Step(const UpdateRule& rule, Row* row, std::vector<float> gradient, float factor = 1) {
-  std::vector<float> together = row->weights;
-  together.insert(together.end(), row->state.begin(), row->state.end());
-  float* const at = together.data();
-  rule.UpdateRows(&at, gradient.data(), 1, gradient.size(), factor);
-  row->weights.assign(at, at + gradient.size());
-  row->state.assign(at + gradient.size(), at + together.size());
+  float* const weights = row->weights.data();
+  float* const state = row->state.data();
+  rule.UpdateRows(&weights, &state, gradient.data(), 1, gradient.size(), factor);
 }
 
 void CheckClose(const std::vector<float>& got, const std::vector<double>& expected) {

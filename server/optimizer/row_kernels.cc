@@ -39,7 +39,7 @@ HWY_INLINE void ForEach(size_t n, At at) {
 template <typename Row>
 HWY_INLINE void ForRows(const RowBatch& batch, Row row) {
   for (size_t r = 0; r < batch.count; ++r) {
-    row(r, batch.rows[r], batch.rows[r] + batch.state, batch.gradients + r * batch.dim);
+    row(r, batch.rows[r], batch.states[r], batch.gradients + r * batch.dim);
   }
 }
 
@@ -101,6 +101,18 @@ HWY_INLINE V AddPairs(D d, V v) {
 
 HWY_INLINE float Squares(const float* values, size_t count) {
   const hn::Full128<float> d;
+#if HWY_ARCH_X86 && HWY_MAX_BYTES >= 32
+  if (count % 8 == 0) {
+    const hn::Full256<float> all;
+    auto sums = hn::Zero(all);
+    for (size_t i = 0; i < count; i += 8) {
+      const auto a = hn::LoadU(all, values + i);
+      sums = hn::Add(sums, hn::Mul(a, a));
+    }
+    const auto halves = AddPairs(all, sums);  // of partial sums 0 to 3 and 4 to 7
+    return hn::GetLane(hn::Add(hn::LowerHalf(d, halves), hn::UpperHalf(d, halves)));
+  }
+#endif
   auto low = hn::Zero(d), high = hn::Zero(d);  // partial sums 0 to 3 and 4 to 7
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
@@ -165,13 +177,34 @@ void Adagrad(const RowBatch& batch, float rate, float epsilon) {
 
 void RowwiseAdagrad(const RowBatch& batch, float rate, float epsilon) {
   const size_t dim = batch.dim;
-  ForRows(batch, [=](size_t, float* w, float* s, const float* g) HWY_ATTR {
-    const float a = s[0] + Squares(g, dim) / static_cast<float>(dim);
-    s[0] = a;
-    const float root = std::sqrt(a) + epsilon;
-    // As in Move.
-    if (root > 0) Subtract(w, g, dim, rate / root);
-  });
+  // Roots and quotients of many rows at a time: one by one they would take longer than everything else.
+  constexpr size_t kRows = 16;
+  const hn::CappedTag<float, kRows> d;
+  for (size_t begin = 0; begin < batch.count; begin += kRows) {
+    const size_t count = std::min(kRows, batch.count - begin);
+    float* const* const rows = batch.rows + begin;
+    float* const* const states = batch.states + begin;
+    const float* const gradients = batch.gradients + begin * dim;
+    HWY_ALIGN float squares[kRows], sums[kRows] = {}, roots[kRows], steps[kRows];
+    for (size_t r = 0; r < count; ++r) {
+      squares[r] = Squares(gradients + r * dim, dim);
+      sums[r] = *states[r];
+    }
+    for (size_t r = count; r < kRows; ++r) squares[r] = 0;
+    for (size_t r = 0; r < count; r += hn::Lanes(d)) {
+      const auto mean = hn::Div(hn::Load(d, squares + r), hn::Set(d, static_cast<float>(dim)));
+      const auto a = hn::Add(hn::Load(d, sums + r), mean);
+      const auto root = hn::Add(hn::Sqrt(a), hn::Set(d, epsilon));
+      hn::Store(a, d, sums + r);
+      hn::Store(root, d, roots + r);
+      hn::Store(hn::Div(hn::Set(d, rate), root), d, steps + r);
+    }
+    for (size_t r = 0; r < count; ++r) {
+      *states[r] = sums[r];
+      // As in Move.
+      if (roots[r] > 0) Subtract(rows[r], gradients + r * dim, dim, steps[r]);
+    }
+  }
 }
 
 // m and v of Adam; returns the numerator of the step.

@@ -8,10 +8,10 @@
 
 namespace shoal::row_kernels {
 
-// Row i has its weights at rows[i], its state at rows[i] + state and its gradient at gradients + i * dim.
+// Row i has its weights at rows[i], its state at states[i] and its gradient at gradients + i * dim.
 struct RowBatch {
   float* const* rows;
-  ptrdiff_t state;
+  float* const* states;
   const float* gradients;
   size_t count;
   size_t dim;

@@ -16,7 +16,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr size_t kRows = 5;
+constexpr size_t kRows = 19;  // more than any kernel takes at a time, and no multiple of that
 constexpr size_t kDims[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 64, 100};
 
 Floats RandomFloats(size_t n, uint64_t seed) {
@@ -37,14 +37,17 @@ struct Rows {
       if (i % stride >= dim) values[i] = i % 5 == 0 ? 0.0f : std::abs(values[i]);  // accumulators
     }
     for (size_t i = 0; i < gradients.size(); i += 3) gradients[i] = 0;
-    for (size_t r = 0; r < kRows; ++r) at.push_back(&values[r * stride]);
+    for (size_t r = 0; r < kRows; ++r) {
+      at.push_back(&values[r * stride]);
+      states.push_back(&values[r * stride] + dim);
+    }
   }
   Rows(const Rows&) = delete;
-  RowBatch batch() const { return {at.data(), static_cast<ptrdiff_t>(dim), gradients.data(), kRows, dim}; }
+  RowBatch batch() const { return {at.data(), states.data(), gradients.data(), kRows, dim}; }
 
   const size_t dim, stride;
   Floats values, gradients;
-  std::vector<float*> at;
+  std::vector<float*> at, states;
 };
 
 // Runs `check` with every instruction set that was compiled in and that this machine has.
@@ -87,7 +90,14 @@ float ReferenceSquares(const float* values, size_t count) {
 
 constexpr float kRate = 0.05f, kEpsilon = 1e-8f;
 const AdamParameters kAdam{0.01f, 0.9f, 0.999f, 1e-8f};
-const float kCorrections[2 * kRows] = {10, 1000, 5, 500, 3.5f, 300, 1, 1, 2, 2};
+// Of rows at different steps.
+const Floats kCorrections = [] {
+  Floats out;
+  for (size_t t = 1; t <= kRows; ++t) {
+    for (const double beta : {0.9, 0.999}) out.push_back(static_cast<float>(1 / (1 - std::pow(beta, t))));
+  }
+  return out;
+}();
 
 TEST_CASE("Row kernels: sgd and momentum", "[optimizer][unit]") {
   Compare(
@@ -144,12 +154,12 @@ void ReferenceAdam(float* w, float* m, float* v, float* u, const float* g, size_
 TEST_CASE("Row kernels: adam and amsgrad", "[optimizer][unit]") {
   size_t row = 0;
   Compare(
-      2, 1, [](const RowBatch& b) { Adam(b, kAdam, kCorrections); },
+      2, 1, [](const RowBatch& b) { Adam(b, kAdam, kCorrections.data()); },
       [&](float* w, float* s, const float* g, size_t dim) {
         ReferenceAdam(w, s, s + dim, nullptr, g, dim, &kCorrections[2 * (row++ % kRows)]);
       });
   Compare(
-      3, 1, [](const RowBatch& b) { Amsgrad(b, kAdam, kCorrections); },
+      3, 1, [](const RowBatch& b) { Amsgrad(b, kAdam, kCorrections.data()); },
       [&](float* w, float* s, const float* g, size_t dim) {
         ReferenceAdam(w, s, s + dim, s + 2 * dim, g, dim, &kCorrections[2 * (row++ % kRows)]);
       });

@@ -32,11 +32,6 @@ std::unique_ptr<RowOptimizer> MakeVariant(const Optimizer& config) {
   return nullptr;
 }
 
-// By address, since the two may lie in different arrays.
-ptrdiff_t FloatsBetween(const float* from, const float* to) {
-  return (reinterpret_cast<intptr_t>(to) - reinterpret_cast<intptr_t>(from)) / static_cast<ptrdiff_t>(sizeof(float));
-}
-
 absl::Status CheckNotNegative(const char* field, float value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("optimizer.", field, ": ", value, ", must be finite and at least 0"));
@@ -117,13 +112,15 @@ void UpdateRule::UpdateBlock(float* weights, float* state, float* gradient, uint
   const uint64_t stride = variant_->StateSize(step);
   for (uint64_t row = 0; row < size / step; ++row) {
     float* const at = weights + row * step;
-    variant_->Step({&at, FloatsBetween(at, state + row * stride), gradient + row * step, 1, step}, factor);
+    float* const state_at = state + row * stride;
+    variant_->Step({&at, &state_at, gradient + row * step, 1, step}, factor);
   }
 }
 
-void UpdateRule::UpdateRows(float* const* rows, float* gradients, uint64_t count, uint64_t dim, float factor) const {
+void UpdateRule::UpdateRows(float* const* rows, float* const* states, float* gradients, uint64_t count, uint64_t dim,
+                            float factor) const {
   for (uint64_t row = 0; prepares_ && row < count; ++row) Prepare(rows[row], gradients + row * dim, dim, factor);
-  variant_->Step({rows, static_cast<ptrdiff_t>(dim), gradients, count, dim}, factor);
+  variant_->Step({rows, states, gradients, count, dim}, factor);
 }
 
 }  // namespace shoal

@@ -23,9 +23,9 @@ class UpdateRule {
 
   uint64_t RowStateSize(uint64_t dim) const { return variant_->StateSize(dim); }
   void InitRow(float* state, uint64_t dim) const { variant_->InitState(state, dim); }
-  // Steps `count` rows whose states follow their weights; row i has its gradient at gradients + i * dim, which is
-  // overwritten.
-  void UpdateRows(float* const* rows, float* gradients, uint64_t count, uint64_t dim, float factor) const;
+  // Steps `count` rows: weights at rows[i], state at states[i], gradient at gradients + i * dim, which is overwritten.
+  void UpdateRows(float* const* rows, float* const* states, float* gradients, uint64_t count, uint64_t dim,
+                  float factor) const;
 
   // Blocks: `size` weights in rows of `row_size`. REQUIRES: row_size divides size.
   uint64_t BlockStateSize(uint64_t size, uint64_t row_size) const;

@@ -99,7 +99,7 @@ void KeyIndex::Rebuild(uint64_t lines, uint64_t spare) {
     if (huge) (void)madvise(table_.get(), bytes, MADV_HUGEPAGE);
     lines_ = lines;
     spare_ = spare;
-    hint_table_.store(reinterpret_cast<const char*>(table_.get()), std::memory_order_relaxed);
+    hint_table_.store(table_.get(), std::memory_order_relaxed);
     hint_lines_.store(lines, std::memory_order_relaxed);
     std::fill_n(table_.get(), cells(), Cell{0, 0, kEmpty});
     all = true;

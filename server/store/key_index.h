@@ -55,13 +55,27 @@ class KeyIndex {
     return kLineCells * static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * lines_) >> 64);
   }
   uint64_t SecondLine(uint64_t hash) const { return FirstLine(hash * kSecondHash); }
-  void Prefetch(uint64_t cell) const { __builtin_prefetch(&table_[cell]); }
-  // Asks for a key's first line. Thread-safe, unlike the rest: it reads nothing but where the table was a moment ago,
-  // and asking for memory that is no longer there does nothing.
-  void PrefetchFirst(uint64_t hash) const {
-    const unsigned __int128 lines = hint_lines_.load(std::memory_order_relaxed);
-    const char* const table = hint_table_.load(std::memory_order_relaxed);
-    __builtin_prefetch(table + kLineCells * sizeof(Cell) * static_cast<uint64_t>((hash * lines) >> 64));
+  // The lines as an object of its own, which a loop over many keys keeps in registers.
+  struct Lines {
+    const Cell* cells;
+    uint64_t count;
+
+    const Cell* First(uint64_t hash) const {
+      return cells + kLineCells * static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * count) >> 64);
+    }
+    const Cell* Second(uint64_t hash) const { return First(hash * kSecondHash); }
+    // The cell of the key if it has a row and is in this line, or null: Find says what it is then.
+    static const Cell* RowIn(const Cell* line, uint64_t key) {
+      const unsigned found = EqualKeys(line, key);
+      const Cell* const cell = line + __builtin_ctz(found | 1u << (kLineCells - 1));
+      return found != 0 && cell->is_row() ? cell : nullptr;  // an empty cell is no row
+    }
+  };
+  Lines lines() const { return {table_.get(), lines_}; }
+  // Where they were a moment ago: only to be asked for, which does no harm where there is no memory any more.
+  // Thread-safe, unlike the rest.
+  Lines HintedLines() const {
+    return {hint_table_.load(std::memory_order_relaxed), hint_lines_.load(std::memory_order_relaxed)};
   }
   // The key's cell in the line that starts at `line`, or kNone: it may still be elsewhere.
   uint64_t FindInLine(uint64_t line, uint64_t key) const {
@@ -121,7 +135,7 @@ class KeyIndex {
   uint64_t spare_ = 0;  // cells behind the lines
   uint64_t size_ = 0;
   std::atomic<uint64_t> hint_lines_{0};
-  std::atomic<const char*> hint_table_{nullptr};
+  std::atomic<const Cell*> hint_table_{nullptr};
   uint32_t victim_ = 0;  // the cell of a full line that makes room next
   std::unique_ptr<Cell[], FreeTable> table_;
 };

@@ -45,18 +45,6 @@ uint64_t Partition::Mirror(bool mirrored) {
   return version_;
 }
 
-// The tables are made with the partition and stay; what they read of themselves is atomic.
-void Partition::Prefetch(absl::Span<const uint64_t> hashes,
-                         absl::Span<const uint32_t> tables) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  for (uint32_t table : tables) tables_[table]->Prefetch(hashes);
-}
-
-void Partition::ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes,
-                         absl::Span<const uint32_t> tables, float* const* out) const {
-  MutexLock lock(&mu_);
-  for (size_t t = 0; t < tables.size(); ++t) tables_[tables[t]]->Read(keys, hashes, examples_, out[t]);
-}
-
 void Partition::ReadDense(uint64_t begin, uint64_t count, float* out) const {
   MutexLock lock(&mu_);
   dense_.Read(begin, count, out);
@@ -107,75 +95,12 @@ void Partition::Advance(const PushRange& range) {
   state.watermark = range.end;
 }
 
-void Partition::Step(const PartitionGradients& gradients, uint64_t examples, PushTally* tally) {
-  if (examples == 0) return;
-  PushContext context;
-  context.now = examples_;
-  context.after = examples_ + examples;
-  context.divisor = schema_.mean ? static_cast<float>(examples) : 1.0f;
-  context.version = version_ + 1;
-  context.factor = schema_.sparse_rule->Factor(examples_);
-  for (const RowGradients& rows : gradients.rows) tables_[rows.table]->Apply(rows, context, tally);
-  if (gradients.dense != nullptr) {
-    context.factor = schema_.dense_rule->Factor(examples_);
-    dense_.Apply(gradients.dense, context, tally);
-  }
-  examples_ += examples;
-  if (schema_.expiry.ttl != 0) {
-    // Twice around the index per TTL: memory of expired rows comes back within half a TTL.
-    for (auto& table : tables_) {
-      const double share = 2.0 * static_cast<double>(examples) / static_cast<double>(schema_.expiry.ttl);
-      const double cells = std::min(1.0, share) * static_cast<double>(table->cells());
-      table->Sweep(examples_, static_cast<uint64_t>(cells) + 1, tally);
-    }
-  }
-}
-
-PushVerdict Partition::PushLocked(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
-  PushVerdict verdict = JudgeLocked(range);
-  if (verdict.outcome == PushOutcome::kAccepted) {
-    Step(gradients, range.examples, tally);
-    Advance(range);
-    ++pushes_;
-  } else if (verdict.outcome == PushOutcome::kDuplicate && range.end_of_split && verdict.watermark == range.end) {
-    // The records are applied, but by a lane that did not say that they were the last: no later push will.
-    Advance(range);
-  }
-  verdict.version = version_;
-  verdict.mirrored =
-      mirrored_ && (verdict.outcome == PushOutcome::kAccepted || verdict.outcome == PushOutcome::kDuplicate);
-  return verdict;
-}
-
-PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally) {
-  MutexLock lock(&mu_);
-  return PushLocked(range, gradients, tally);
-}
-
-PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally,
-                            TrackerId tracker, PartitionImage* delta) {
-  MutexLock lock(&mu_);
-  const uint64_t before = version_;
-  const PushVerdict verdict = PushLocked(range, gradients, tally);
-  if (version_ != before) *delta = TakeImage(tracker, 0);
-  return verdict;
-}
-
 uint64_t Partition::GrowthBytes(const PushRange& range, const PartitionGradients& gradients) const {
   MutexLock lock(&mu_);
   if (range.examples == 0 || JudgeLocked(range).outcome != PushOutcome::kAccepted) return 0;
   uint64_t bytes = 0;
   for (const RowGradients& rows : gradients.rows) bytes += tables_[rows.table]->GrowthBytes(rows, examples_);
   return bytes;
-}
-
-void Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples,
-                           PushTally* tally) {
-  MutexLock lock(&mu_);
-  Step(gradients, examples, tally);
-  ++version_;  // even if no range advances
-  for (const PushRange& range : ranges) Advance(range);
-  pushes_ += ranges.size();
 }
 
 uint64_t Partition::version() const {

@@ -18,32 +18,10 @@
 #include "proto/wire/parameter_messages.h"
 #include "server/checkpoint/part_format.h"
 #include "server/store/dense_blocks.h"
+#include "server/store/partition_requests.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {
-
-// Where a push stands: records [begin, end) of a split under a lease.
-struct PushRange {
-  uint64_t split = 0;  // number over all passes: pass * splits + split
-  uint64_t lease = 0;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  bool end_of_split = false;
-  uint64_t examples = 0;
-};
-
-// One partition's share of a push.
-struct PartitionGradients {
-  std::vector<RowGradients> rows;
-  const float* dense = nullptr;  // null: none
-};
-
-struct PushVerdict {
-  PushOutcome outcome = PushOutcome::kAccepted;
-  uint64_t watermark = 0;
-  uint64_t version = 0;   // of the partition after it
-  bool mirrored = false;  // accepted or found applied, and a backup must have that version before it is acknowledged
-};
 
 // A partition as bytes that a copy of it elsewhere takes over (Partition::Apply): all of it, or what changed. They
 // carry a checksum, and the version that a delta starts from, so that none is applied twice, too late or to something
@@ -83,16 +61,13 @@ class Partition {
   // before does not exceed.
   uint64_t Mirror(bool mirrored);
 
-  // Asks for the memory that look-ups of the first few keys start with; call it a little before. Takes no lock.
-  // `hashes` here and below: KeyPlace::within by key.
-  void Prefetch(absl::Span<const uint64_t> hashes, absl::Span<const uint32_t> tables) const;
-  // Copies rows: out[t] receives |keys| x dim of tables[t].
-  void ReadRows(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, absl::Span<const uint32_t> tables,
-                float* const* out) const;
+  // Copies rows. Those of one partition are adjacent, and read at one instant.
+  static void ReadRows(absl::Span<const RowsRead> reads);
   // Floats [begin, begin + count) of its dense blocks, one after the other. REQUIRES: there are as many.
   void ReadDense(uint64_t begin, uint64_t count, float* out) const;
 
-  // Decides by the table of docs/semantics.md section 1 and, when it is kAccepted, applies everything.
+  // Each partition decides by the table of docs/semantics.md section 1 and, when it is kAccepted, applies everything.
+  static void Push(const PushRange& range, absl::Span<PartitionPush> pushes, PushTally* tally);
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);
   // The same, and under the same lock TakeDelta; *delta stays as it is when nothing changed.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally, TrackerId tracker,
@@ -145,6 +120,7 @@ class Partition {
 
  private:
   class Loader;
+  friend class RowStream;
   struct OpenState {
     uint64_t lease = 0;
     uint64_t watermark = 0;
@@ -154,8 +130,8 @@ class Partition {
   PushVerdict JudgeLocked(const PushRange& range) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  PushVerdict PushLocked(const PushRange& range, const PartitionGradients& gradients, PushTally* tally)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  PushVerdict PushLocked(const PushRange& range, absl::Span<const RowGradients> rows, const float* dense,
+                         RowStream* stream, PushTally* tally) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UntrackLocked(TrackerId tracker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TrackerId TrackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Appends all, or what changed since `since`.
@@ -165,8 +141,10 @@ class Partition {
   absl::Status LoadLocked(absl::string_view section, const PartHeader& header, const PartEntry& entry,
                           uint64_t* rounds_applied) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Step(const PartitionGradients& gradients, uint64_t examples, PushTally* tally)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddRuns(absl::Span<const RowGradients> rows, bool locked, std::vector<RowStream::Run>* runs) const;
+  // `stream` is at these rows.
+  void Step(absl::Span<const RowGradients> rows, const float* dense, uint64_t examples, RowStream* stream,
+            PushTally* tally) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobSchema& schema_;
   const uint32_t id_;

@@ -5,25 +5,28 @@
 
 #include "base/check.h"
 #include "server/store/initial_values.h"
-#include "server/store/row_finder.h"
 
 namespace shoal {
 namespace {
 
 // Big enough that a slab's unused tail is small beside a partition's rows, small enough for jobs of a few keys.
 constexpr uint64_t kSlabBytes = 32 << 10;
-// Floats at the end of a row that hold the time of its last push.
+// Floats at the end of a state that hold the time of the row's last push.
 constexpr uint64_t kTouchedFloats = 2;
 constexpr uint64_t kLineFloats = 16;
 
-uint64_t StrideOf(const JobSchema& schema, const SparseSchema& shape) {
-  return uint64_t{shape.dim} + shape.state + (schema.expiry.ttl != 0 ? kTouchedFloats : 0);
+uint64_t StateFloats(const JobSchema& schema, const SparseSchema& shape) {
+  return shape.state + (schema.expiry.ttl != 0 ? kTouchedFloats : 0);
+}
+
+uint64_t RowFloats(const JobSchema& schema, const SparseSchema& shape) {
+  return shape.dim + StateFloats(schema, shape);
 }
 
 // log2 of the rows of a slab.
-uint32_t SlabShift(uint64_t stride) {
+uint32_t SlabShift(uint64_t row_floats) {
   uint32_t shift = 0;
-  while ((stride * sizeof(float) << (shift + 1)) <= kSlabBytes) ++shift;
+  while ((row_floats * sizeof(float) << (shift + 1)) <= kSlabBytes) ++shift;
   return shift;
 }
 
@@ -32,6 +35,7 @@ void CopyRow(const float* row, uint64_t floats, float* out) {
   for (; floats >= kLineFloats; floats -= kLineFloats, row += kLineFloats, out += kLineFloats) {
     std::memcpy(out, row, kLineFloats * sizeof(float));
   }
+  if (floats == 0) return;
   for (; floats >= 4; floats -= 4, row += 4, out += 4) std::memcpy(out, row, 4 * sizeof(float));
   for (; floats > 0; --floats) *out++ = *row++;
 }
@@ -47,8 +51,8 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
       ttl_(schema.expiry.ttl != 0),
       dim_(shape_.dim),
       values_(uint64_t{shape_.dim} + shape_.state),
-      stride_(StrideOf(schema, shape_)),
-      slab_shift_(SlabShift(stride_)),
+      state_floats_(StateFloats(schema, shape_)),
+      slab_shift_(SlabShift(RowFloats(schema, shape_))),
       slab_mask_((1u << slab_shift_) - 1),
       index_(schema.partitions),
       block_rows_(std::clamp<uint64_t>(kBlockFloats / dim_, 1, kBlockRows)),
@@ -67,42 +71,61 @@ SparseTable::~SparseTable() {
 }
 
 uint64_t SparseTable::RowBytes(const JobSchema& schema, uint32_t table) {
-  return StrideOf(schema, schema.tables[table]) * sizeof(float);
+  return RowFloats(schema, schema.tables[table]) * sizeof(float);
 }
 
 uint64_t SparseTable::SlabBytes(const JobSchema& schema, uint32_t table) {
-  const uint64_t stride = StrideOf(schema, schema.tables[table]);
-  return stride * sizeof(float) << SlabShift(stride);
+  const uint64_t floats = RowFloats(schema, schema.tables[table]);
+  return floats * sizeof(float) << SlabShift(floats);
 }
 
-uint64_t SparseTable::Touched(const float* row) const {
+uint64_t SparseTable::Touched(const RowPlace& place) const {
   uint64_t when;
-  std::memcpy(&when, row + values_, sizeof(when));
+  std::memcpy(&when, place.state + shape_.state, sizeof(when));
   return when;
 }
 
-void SparseTable::Touch(float* row, uint64_t when) const { std::memcpy(row + values_, &when, sizeof(when)); }
+void SparseTable::Touch(const RowPlace& place, uint64_t when) const {
+  std::memcpy(place.state + shape_.state, &when, sizeof(when));
+}
+
+void SparseTable::CopyValues(const RowPlace& place, std::vector<float>* values) const {
+  std::copy_n(place.weights, dim_, values->data());
+  std::copy_n(place.state, shape_.state, values->data() + dim_);
+}
+
+void SparseTable::SetValues(const RowPlace& place, absl::Span<const float> values) const {
+  std::copy_n(values.data(), dim_, place.weights);
+  std::copy_n(values.data() + dim_, values.size() - dim_, place.state);
+}
 
 bool SparseTable::Expired(const KeyIndex::Cell& cell, uint64_t now) const {
   if (!ttl_) return false;
-  return cell.is_row() ? schema_.expiry.Row(Touched(RowAt(cell.value)), now) : schema_.expiry.Counted(cell.value, now);
+  return cell.is_row() ? schema_.expiry.Row(Touched(PlaceOf(cell.value)), now)
+                       : schema_.expiry.Counted(cell.value, now);
 }
 
-void SparseTable::Prefetch(absl::Span<const uint64_t> hashes) const {
-  for (uint64_t hash : hashes.subspan(0, RowFinder::kAsked)) index_.PrefetchFirst(hash);
-}
-
-void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, uint64_t now,
-                       float* out) const {
-  RowFinder finder(*this, keys, hashes, dim_);
-  for (uint64_t i = 0; i < keys.size(); ++i, out += dim_) {
-    const float* const row = finder.Next();
-    if (row != nullptr && !(ttl_ && schema_.expiry.Row(Touched(row), now))) {
-      CopyRow(row, dim_, out);
-    } else {
-      FillInitialRow(schema_.seed, shape_.name_hash, keys[i], shape_.init_stddev, dim_, out);
+void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, RowStream* stream, float* out) const {
+  for (uint64_t begin = 0; begin < keys.size(); begin += RowStream::kMost) {
+    const uint64_t count = std::min(RowStream::kMost, keys.size() - begin);
+    stream->Next(count);
+    for (uint64_t i = 0; i < count; ++i, out += dim_) {
+      float* const row = stream->Weights(i);
+      if (row != nullptr && !(ttl_ && schema_.expiry.Row(Touched({row, stream->State(i)}), now))) {
+        CopyRow(row, dim_, out);
+      } else {
+        FillInitialRow(schema_.seed, shape_.name_hash, keys[begin + i], shape_.init_stddev, dim_, out);
+      }
     }
   }
+}
+
+void SparseTable::Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const {
+  const RowStream::Run run{nullptr, this, keys, {}};
+  RowStream stream({&run, 1}, ttl_);
+  stream.Enter();
+  Read(keys, now, &stream, out);
+  stream.Leave();
 }
 
 void SparseTable::Sweep(uint64_t now, uint64_t cells, PushTally* tally) {
@@ -143,10 +166,10 @@ void SparseTable::EraseCell(uint64_t cell, PushTally* tally) {
 bool SparseTable::RestoreRow(uint64_t key, uint32_t slot, uint64_t touched, absl::Span<const float> values,
                              PushTally* tally) {
   if (index_.Find(key) != KeyIndex::kNone) return false;
-  float* row = CreateRow(key, slot, KeyIndex::kNone, tally);
-  std::memcpy(row, values.data(), values.size() * sizeof(float));
-  if (values.size() == dim_) schema_.sparse_rule->InitRow(row + dim_, dim_);
-  if (ttl_) Touch(row, touched);
+  const RowPlace place = CreateRow(key, slot, KeyIndex::kNone, tally);
+  SetValues(place, values);
+  if (values.size() == dim_) schema_.sparse_rule->InitRow(place.state, dim_);
+  if (ttl_) Touch(place, touched);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "server/store/change_log.h"
 #include "server/store/job_schema.h"
 #include "server/store/key_index.h"
+#include "server/store/row_stream.h"
 #include "server/store/slab_pool.h"
 #include "server/store/store_stats.h"
 
@@ -39,8 +40,9 @@ struct PushContext {
   uint64_t version = 0;  // of the partition after the push: what its dense blocks remember
 };
 
-// A row's weights and optimizer state lie side by side in a slab, followed (only with a TTL) by the time of its last
-// push. Rows never move. A row past its TTL is as good as absent from that instant; Sweep only reclaims its memory.
+// A slab holds the weights of its rows one after the other and behind them their optimizer states, each followed (only
+// with a TTL) by the time of its last push: so a row of 16 weights is one cache line, and a pull does not touch states.
+// Rows never move. A row past its TTL is as good as absent from that instant; Sweep only reclaims its memory.
 // Not thread-safe: the partition's lock guards it.
 class SparseTable {
  public:
@@ -54,13 +56,18 @@ class SparseTable {
   static uint64_t RowBytes(const JobSchema& schema, uint32_t table);
   static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
 
-  // Asks for the memory that look-ups of the first few keys start with, given their hashes (KeyPlace::within). Takes
-  // nothing of the table but where it is: thread-safe.
-  void Prefetch(absl::Span<const uint64_t> hashes) const;
-  // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing.
-  void Read(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> hashes, uint64_t now, float* out) const;
+  // Asks for what look-ups need of the table itself. Thread-safe.
+  void PrefetchSelf() const {
+    __builtin_prefetch(&index_);
+    __builtin_prefetch(&slabs_);
+  }
+  // Copies weights, |keys| x dim; absent rows read as their initial value. Changes nothing. `stream` is at these keys.
+  void Read(absl::Span<const uint64_t> keys, uint64_t now, RowStream* stream, float* out) const;
+  void Read(absl::Span<const uint64_t> keys, uint64_t now, float* out) const;
 
   // One optimizer step on each key's row; creates rows. A row stays with the slot that it was created for.
+  // `stream` is at these keys.
+  void Apply(const RowGradients& gradients, const PushContext& context, RowStream* stream, PushTally* tally);
   void Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally);
 
   // Upper bound of the bytes that applying these keys would add.
@@ -77,13 +84,15 @@ class SparseTable {
   // expired.
   template <typename Row, typename Counted>
   void Visit(uint64_t now, const Row& row, const Counted& counted) const {
+    std::vector<float> values(values_);
     for (uint64_t at = 0; at < index_.cells(); ++at) {
       if (!index_.used(at)) continue;
       const KeyIndex::Cell& cell = index_.at(at);
       if (Expired(cell, now)) continue;
       if (cell.is_row()) {
-        const float* data = RowAt(cell.value);
-        row(cell.key, cell.slot(), ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
+        const RowPlace place = PlaceOf(cell.value);
+        CopyValues(place, &values);
+        row(cell.key, cell.slot(), ttl_ ? Touched(place) : now, absl::MakeConstSpan(values));
       } else {
         counted(cell.key, cell.slot(), ttl_ ? cell.value * schema_.expiry.quantum : now, cell.count());
       }
@@ -118,22 +127,39 @@ class SparseTable {
   bool RestoreCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally);
 
  private:
-  class RowFinder;
+  friend class RowStream;
 
-  float* RowAt(uint32_t row) const { return slabs_[row >> slab_shift_] + (row & slab_mask_) * stride_; }
-  uint64_t Touched(const float* row) const;
-  void Touch(float* row, uint64_t when) const;
+  // Where rows are, as an object of its own, which a loop over many rows keeps in registers.
+  struct Slabs {
+    float* const* slabs;
+    uint32_t shift, mask;
+    uint64_t dim, state_floats;
+    uint64_t states_at;  // floats from the beginning of a slab
+
+    RowPlace At(uint32_t row) const {
+      float* const slab = slabs[row >> shift];
+      const uint64_t at = row & mask;
+      return {slab + at * dim, slab + states_at + at * state_floats};
+    }
+  };
+  Slabs slabs() const { return {slabs_.data(), slab_shift_, slab_mask_, dim_, state_floats_, dim_ << slab_shift_}; }
+  RowPlace PlaceOf(uint32_t row) const { return slabs().At(row); }
+  // Weights, then state.
+  void CopyValues(const RowPlace& place, std::vector<float>* values) const;
+  void SetValues(const RowPlace& place, absl::Span<const float> values) const;
+  uint64_t Touched(const RowPlace& place) const;
+  void Touch(const RowPlace& place, uint64_t when) const;
   bool Expired(const KeyIndex::Cell& cell, uint64_t now) const;
 
   // Rows whose gradients are divided and stepped in one go: the gradients stay in the first-level cache.
-  static constexpr uint64_t kBlockRows = 8;
+  static constexpr uint64_t kBlockRows = RowStream::kMost;
   static constexpr uint64_t kBlockFloats = 1024;
 
   // The row to step, made if need be; null when refused (counted).
-  float* Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context, PushTally* tally);
+  RowPlace Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context, PushTally* tally);
   // Its values are not set.
-  float* CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
-  void InitRow(uint64_t key, float* row) const;
+  RowPlace CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
+  void InitRow(uint64_t key, const RowPlace& place) const;
   uint32_t TakeRowNumber();
   bool AboveSoftLimit() const;
   void AccountBytes(int64_t more);
@@ -151,8 +177,8 @@ class SparseTable {
   StoreStats* const stats_;
   const bool ttl_;
   const uint64_t dim_;
-  const uint64_t values_;  // weights and state
-  const uint64_t stride_;  // floats from row to row
+  const uint64_t values_;        // weights and state
+  const uint64_t state_floats_;  // from state to state
   const uint32_t slab_shift_;
   const uint32_t slab_mask_;
   KeyIndex index_;

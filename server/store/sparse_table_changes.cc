@@ -1,6 +1,5 @@
 // What changed in a sparse table since a mark, and taking over such changes.
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "server/store/sparse_table.h"
@@ -39,14 +38,16 @@ void SparseTable::Note(uint64_t key) {
 void SparseTable::VisitChanges(TrackerId tracker, uint64_t now, const ChangeVisitor& visitor) const {
   const ChangeLog* log = LogOf(tracker);
   SHOAL_CHECK(log != nullptr);
+  std::vector<float> values(values_);
   const auto visit = [&](const KeyIndex::Cell& cell) {
     if (Expired(cell, now)) {
       // Said, because what the other side holds of it may seem to live a little longer: times of counted keys are
       // coarse.
       visitor.erased(cell.key);
     } else if (cell.is_row()) {
-      const float* data = RowAt(cell.value);
-      visitor.row(cell.key, cell.slot(), ttl_ ? Touched(data) : now, absl::MakeConstSpan(data, values_));
+      const RowPlace place = PlaceOf(cell.value);
+      CopyValues(place, &values);
+      visitor.row(cell.key, cell.slot(), ttl_ ? Touched(place) : now, absl::MakeConstSpan(values));
     } else {
       visitor.counted(cell.key, cell.slot(), ttl_ ? cell.value * schema_.expiry.quantum : now, cell.count());
     }
@@ -94,9 +95,9 @@ void SparseTable::UpsertRow(uint64_t key, uint32_t slot, uint64_t touched, absl:
     cell = KeyIndex::kNone;
   }
   const bool there = cell != KeyIndex::kNone && index_.at(cell).is_row();
-  float* row = there ? RowAt(index_.at(cell).value) : CreateRow(key, slot, cell, tally);
-  std::memcpy(row, values.data(), values_ * sizeof(float));
-  if (ttl_) Touch(row, touched);
+  const RowPlace place = there ? PlaceOf(index_.at(cell).value) : CreateRow(key, slot, cell, tally);
+  SetValues(place, values.subspan(0, values_));
+  if (ttl_) Touch(place, touched);
 }
 
 void SparseTable::UpsertCounted(uint64_t key, uint32_t slot, uint64_t touched, uint32_t count, PushTally* tally) {

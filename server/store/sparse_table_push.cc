@@ -4,42 +4,52 @@
 
 #include "base/check.h"
 #include "server/store/initial_values.h"
-#include "server/store/row_finder.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {
 
 void SparseTable::Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally) {
+  const RowStream::Run run{nullptr, this, gradients.keys, gradients.hashes};
+  RowStream stream({&run, 1}, true);
+  stream.Enter();
+  Apply(gradients, context, &stream, tally);
+  stream.Leave();
+}
+
+void SparseTable::Apply(const RowGradients& gradients, const PushContext& context, RowStream* stream,
+                        PushTally* tally) {
   const absl::Span<const uint64_t> keys = gradients.keys;
   const UpdateRule& rule = *schema_.sparse_rule;
   const bool tracked = !logs_.empty();
-  RowFinder finder(*this, keys, gradients.hashes, stride_);
   float* rows[kBlockRows];
+  float* states[kBlockRows];
   uint8_t good[kBlockRows];
   for (uint64_t begin = 0; begin < keys.size(); begin += block_rows_) {
     const uint64_t count = std::min(block_rows_, keys.size() - begin);
+    stream->Next(count);
     row_kernels::DivideRows(gradients.sums + begin * dim_, count, dim_, context.divisor, schema_.max_abs,
                             scratch_.data(), good);
     uint64_t kept = 0;
     for (uint64_t i = 0; i < count; ++i) {
       const uint64_t at = begin + i;
-      float* row = finder.Next();
+      RowPlace place{stream->Weights(i), stream->State(i)};
       if (schema_.guard && good[i] == 0) {
         ++tally->At(table_, gradients.SlotOf(at)).guard_refused;
         continue;
       }
       // Cells may have moved since the look-up (rows never do), so everything but a live row starts again.
-      if (row == nullptr || (ttl_ && schema_.expiry.Row(Touched(row), context.now))) {
+      if (place.weights == nullptr || (ttl_ && schema_.expiry.Row(Touched(place), context.now))) {
         const uint32_t occurrences = gradients.occurrences.empty() ? 1 : gradients.occurrences[at];
-        row = Obtain(keys[at], gradients.SlotOf(at), occurrences, context, tally);
+        place = Obtain(keys[at], gradients.SlotOf(at), occurrences, context, tally);
       }
       if (tracked) Note(keys[at]);
-      if (row == nullptr) continue;
+      if (place.weights == nullptr) continue;
       if (kept != i) std::memcpy(&scratch_[kept * dim_], &scratch_[i * dim_], dim_ * sizeof(float));
-      rows[kept++] = row;
+      if (ttl_) Touch(place, context.after);
+      rows[kept] = place.weights;
+      states[kept++] = place.state;
     }
-    rule.UpdateRows(rows, scratch_.data(), kept, dim_, context.factor);
-    for (uint64_t i = 0; ttl_ && i < kept; ++i) Touch(rows[i], context.after);
+    rule.UpdateRows(rows, states, scratch_.data(), kept, dim_, context.factor);
   }
 }
 
@@ -48,31 +58,31 @@ bool SparseTable::AboveSoftLimit() const {
          stats_->used_bytes.load(std::memory_order_relaxed) >= static_cast<int64_t>(schema_.soft_limit_bytes);
 }
 
-float* SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context,
-                           PushTally* tally) {
+RowPlace SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, const PushContext& context,
+                             PushTally* tally) {
   uint64_t cell = index_.Find(key);
   if (cell != KeyIndex::kNone && Expired(index_.at(cell), context.now)) {
     EraseExpired(cell, tally);
     cell = KeyIndex::kNone;
   }
-  if (cell != KeyIndex::kNone && index_.at(cell).is_row()) return RowAt(index_.at(cell).value);
+  if (cell != KeyIndex::kNone && index_.at(cell).is_row()) return PlaceOf(index_.at(cell).value);
   const uint64_t seen = cell == KeyIndex::kNone ? 0 : index_.at(cell).count();
   const uint64_t total = std::min<uint64_t>(seen + occurrences, schema_.min_count);
   if (total >= schema_.min_count) {
     if (AboveSoftLimit()) {
       ++tally->At(table_, slot).memory_refused;
-      return nullptr;
+      return {};
     }
-    float* row = CreateRow(key, slot, cell, tally);
-    InitRow(key, row);
-    return row;
+    const RowPlace place = CreateRow(key, slot, cell, tally);
+    InitRow(key, place);
+    return place;
   }
   if (cell == KeyIndex::kNone && AboveSoftLimit()) {
     ++tally->At(table_, slot).memory_refused;
-    return nullptr;
+    return {};
   }
   ++tally->At(table_, slot).not_admitted;
-  if (total == 0) return nullptr;
+  if (total == 0) return {};
   const uint32_t quantum = static_cast<uint32_t>(context.after / schema_.expiry.quantum);
   if (cell != KeyIndex::kNone) {
     index_.at(cell).set_count(static_cast<uint32_t>(total));
@@ -80,10 +90,10 @@ float* SparseTable::Obtain(uint64_t key, uint32_t slot, uint32_t occurrences, co
   } else {
     InsertKey(key, slot, quantum, static_cast<uint32_t>(total), tally);
   }
-  return nullptr;
+  return {};
 }
 
-float* SparseTable::CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally) {
+RowPlace SparseTable::CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally) {
   const uint32_t number = TakeRowNumber();
   if (cell != KeyIndex::kNone) {
     index_.at(cell).value = number;
@@ -93,7 +103,7 @@ float* SparseTable::CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTa
     InsertKey(key, slot, number, 0, tally);
   }
   ++tally->At(table_, slot).rows;
-  return RowAt(number);
+  return PlaceOf(number);
 }
 
 uint32_t SparseTable::TakeRowNumber() {
@@ -111,10 +121,10 @@ uint32_t SparseTable::TakeRowNumber() {
   return next_row_++;
 }
 
-void SparseTable::InitRow(uint64_t key, float* row) const {
-  FillInitialRow(schema_.seed, shape_.name_hash, key, shape_.init_stddev, dim_, row);
-  schema_.sparse_rule->InitRow(row + dim_, dim_);
-  if (ttl_) Touch(row, 0);
+void SparseTable::InitRow(uint64_t key, const RowPlace& place) const {
+  FillInitialRow(schema_.seed, shape_.name_hash, key, shape_.init_stddev, dim_, place.weights);
+  schema_.sparse_rule->InitRow(place.state, dim_);
+  if (ttl_) Touch(place, 0);
 }
 
 uint64_t SparseTable::GrowthBytes(const RowGradients& gradients, uint64_t now) const {

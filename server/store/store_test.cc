@@ -172,7 +172,7 @@ TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[stor
       expected.insert(expected.end(), values.begin(), values.end());
     }
     std::vector<float> got(expected.size());
-    table.Read(keys, {}, now, got.data());
+    table.Read(keys, now, got.data());
     const bool same = got == expected;  // not in REQUIRE, which would print thousands of floats
     REQUIRE(same);
   }
