@@ -53,7 +53,7 @@ class RowStream {
   float* State(uint64_t i) const { return row_states_[(began_ + i) % kRing]; }
   void Leave();
 
-  static constexpr uint64_t kMost = 16;
+  static constexpr uint64_t kMost = 8;
 
  private:
   // Distances in keys: together more cache misses than a core can have outstanding, in an order in which each arrives
@@ -61,7 +61,7 @@ class RowStream {
   static constexpr uint64_t kAsk = 16;   // before a key is looked at
   static constexpr uint64_t kLook = 16;  // before its row is used
   static constexpr uint64_t kFind = 8;   // after it was not found in its first line
-  static constexpr uint64_t kRing = 32;  // kLook and kMost
+  static constexpr uint64_t kRing = 32;  // kLook and kMost, rounded up
   // Others wait for what is locked.
   static constexpr uint64_t kMostHeld = 16;
 
