@@ -237,7 +237,15 @@ absl::Status BenchWorker::Impl::Push(BenchLane* lane, const std::vector<BenchSha
   SHOAL_RETURN_IF_ERROR(waiter.Wait());
   for (const PushReply& reply : replies) {
     if (reply.outcome != RequestOutcome::kOk || !reply.exceptions.empty()) {
-      return absl::AbortedError("a server refused a push");
+      std::string first;
+      if (!reply.exceptions.empty()) {
+        const PartitionAnswer& answer = reply.exceptions[0];
+        first = absl::StrCat(", partition ", answer.partition, " outcome ", static_cast<int>(answer.outcome),
+                             " watermark ", answer.watermark);
+      }
+      return absl::AbortedError(absl::StrCat("a server refused a push: outcome ", static_cast<int>(reply.outcome),
+                                             " under map version ", reply.map_version, ", lane's is ",
+                                             view_.map_version(), first));
     }
   }
   lane->records += kExamples;

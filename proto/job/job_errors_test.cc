@@ -57,6 +57,8 @@ TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
             {"checkpoint: {dir: c, every: 18446744073709551615ms}\n",
              "j:4:29: checkpoint.every: 18446744073709551615ms is too large: must be <= 31536000s"},
             {"precision: f16\n", "j:4:12: precision: \"f16\" is not one of f32, bf16; did you mean bf16?"},
+            {"wire: {push: bf17}\n", "j:4:14: wire.push: \"bf17\" is not one of f32, bf16, f16; did you mean bf16?"},
+            {"wire: bf16\n", "j:4:7: wire: a mapping ({key: value}) is expected, not a single value"},
             {"workers: {max: 3}\n", "j:4:11: workers.max: not yet supported; remove it"},
             {"evaluate: {every: 1s}\n", "j:4:12: evaluate.every: not yet supported; remove it"},
             {"sync:\n  bsp: 4\n  ssp: 4\n",

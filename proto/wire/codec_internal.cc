@@ -1,5 +1,7 @@
 #include "proto/wire/codec_internal.h"
 
+#include <algorithm>
+
 namespace shoal::codec_internal {
 
 absl::Status Field::Expect(absl::string_view name, uint32_t expected_type) const {
@@ -39,9 +41,11 @@ absl::Status Field::Bool(absl::string_view name, bool* value) const {
   return absl::OkStatus();
 }
 
-absl::Status Field::CheckValueType(absl::string_view name) const {
-  uint64_t value_type = 0;
-  return Varint(name, 0, &value_type);
+absl::Status Field::Values(absl::string_view name, ValueType* type) const {
+  uint64_t wide = 0;
+  SHOAL_RETURN_IF_ERROR(Varint(name, static_cast<uint64_t>(ValueType::kF16), &wide));
+  *type = static_cast<ValueType>(wide);
+  return absl::OkStatus();
 }
 
 absl::Status Field::ReadArray(absl::string_view name, size_t element_bytes, uint64_t max_count,
@@ -89,6 +93,19 @@ void WriteHeader(uint32_t number, const RequestHeader& header, WireWriter* write
   write(&counter);
   writer->BytesHead(number, counter.size());
   write(writer);
+}
+
+void CopyValues(ValueType type, WireReader* reader, uint64_t n, float* to) {
+  if (type == ValueType::kF32) return reader->CopyTo(to, n * sizeof(float));
+  constexpr uint64_t kBlock = 2048;
+  uint8_t bytes[kBlock * sizeof(uint16_t)];
+  for (; n > 0;) {
+    const uint64_t some = std::min(n, kBlock);
+    reader->CopyTo(bytes, some * ValueBytes(type));
+    DecodeValues(type, bytes, some, to);
+    to += some;
+    n -= some;
+  }
 }
 
 absl::Status CheckPartitions(absl::string_view message, absl::Span<const uint32_t> partitions) {

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
+#include "proto/wire/value_codec.h"
 #include "proto/wire/wire_format.h"
 
 namespace shoal::codec_internal {
@@ -29,8 +30,7 @@ struct Field {
   absl::Status U32(absl::string_view name, uint32_t* value) const;
   absl::Status U64(absl::string_view name, uint64_t* value) const;
   absl::Status Bool(absl::string_view name, bool* value) const;
-  // Only f32 values (0) are known.
-  absl::Status CheckValueType(absl::string_view name) const;
+  absl::Status Values(absl::string_view name, ValueType* type) const;
 
   // An array of at most max_count elements, copied to aligned memory that is added to `storage`.
   template <typename T>
@@ -84,6 +84,9 @@ absl::StatusOr<ByteArray> WriteMessage(absl::string_view name, uint64_t max_byte
   write(&writer);
   return bytes;
 }
+
+// Takes n values out of the reader. REQUIRES: their bytes remain.
+void CopyValues(ValueType type, WireReader* reader, uint64_t n, float* to);
 
 absl::Status CheckPartitions(absl::string_view message, absl::Span<const uint32_t> partitions);
 // counts: one per partition, with `keys` as their sum.

@@ -67,7 +67,8 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
                                              PullReply* reply);
 // All bytes of the reply up to the values. When the outcome is kOk the message goes on with the bytes of
 // AllocatePullValues; otherwise this is all of it.
-ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes);
+// `type`: of the values that follow; the caller encodes them (value_codec.h) unless they are f32.
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type);
 // `request` is what was asked, with dims: the reply must have exactly its values. reply->rows, reply->dense and
 // reply->dense_floats are the caller's destinations; their contents are undefined when this is not OK or the outcome is
 // not kOk.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "proto/parameters.pb.h"
+#include "proto/wire/value_codec.h"
 
 namespace shoal {
 namespace {
@@ -163,9 +164,12 @@ std::string EncodeReply(const PullRequest& request, PullReply* reply) {
   const FlatSizes sizes = {15, 5, 0, 14};
   ByteArray values = *AllocatePullValues(request, sizes, kLarge, reply);
   auto* floats = reinterpret_cast<float*>(values.data());
-  for (size_t i = 0; i < values.size() / sizeof(float); ++i) floats[i] = 0.25f * i;
-  std::string bytes = Text(EncodePullReplyHead(*reply, sizes));
-  return reply->outcome == RequestOutcome::kOk ? bytes + Text(values) : bytes;
+  const size_t n = values.size() / sizeof(float);
+  for (size_t i = 0; i < n; ++i) floats[i] = 0.25f * i;
+  std::string bytes = Text(EncodePullReplyHead(*reply, sizes, request.value_type));
+  ByteArray encoded(n * ValueBytes(request.value_type));
+  EncodeValues(request.value_type, floats, n, encoded.data());
+  return reply->outcome == RequestOutcome::kOk ? bytes + Text(encoded) : bytes;
 }
 
 struct Destinations {
@@ -179,7 +183,8 @@ struct Destinations {
 };
 
 TEST_CASE("Codec: a pull reply lands in the caller's destinations", "[wire][unit]") {
-  const Pull pull;
+  Pull pull;
+  pull.request.value_type = GENERATE(ValueType::kF32, ValueType::kBf16, ValueType::kF16);
   PullReply sent;
   sent.map_version = 300;
   sent.slowest_clock = 5;
@@ -188,7 +193,8 @@ TEST_CASE("Codec: a pull reply lands in the caller's destinations", "[wire][unit
   wire::PullReply parsed;
   REQUIRE(parsed.ParseFromString(bytes));
   CHECK(parsed.SerializeAsString() == bytes);
-  CHECK(parsed.values().size() == 34 * sizeof(float));
+  CHECK(parsed.values().size() == 34 * ValueBytes(pull.request.value_type));
+  CHECK(static_cast<int>(parsed.value_type()) == static_cast<int>(pull.request.value_type));
   const auto chunks = Cut(bytes, GENERATE(1, 7, 1000));
   Destinations d;
   REQUIRE(DecodePullReply(chunks, pull.request, &d.reply).ok());
@@ -196,6 +202,65 @@ TEST_CASE("Codec: a pull reply lands in the caller's destinations", "[wire][unit
   for (int i = 0; i < 15; ++i) CHECK(d.wide[i] == 0.25f * i);
   for (int i = 0; i < 5; ++i) CHECK(d.narrow[i] == 0.25f * (15 + i));
   for (int i = 0; i < 14; ++i) CHECK(d.dense[i] == 0.25f * (20 + i));
+}
+
+TEST_CASE("Codec: values of another type than was asked for, or of none that is known, are refused", "[wire][unit]") {
+  Pull pull;
+  PullReply sent;
+  pull.request.value_type = ValueType::kBf16;
+  const std::string bytes = EncodeReply(pull.request, &sent);
+  Destinations d;
+  pull.request.value_type = ValueType::kF16;
+  CHECK_THAT(std::string(DecodePullReply(Cut(bytes, 1000), pull.request, &d.reply).message()),
+             Contains("PullReply.value_type: 1, must be 2 as asked for"));
+  pull.request.value_type = ValueType::kF32;
+  CHECK_FALSE(DecodePullReply(Cut(bytes, 1000), pull.request, &d.reply).ok());
+  wire::PullReply reply;
+  REQUIRE(reply.ParseFromString(bytes));
+  reply.set_value_type(static_cast<wire::ValueType>(3));
+  const std::string unknown = reply.SerializeAsString();
+  CHECK_THAT(std::string(DecodePullReply(Cut(unknown, 1000), pull.request, &d.reply).message()),
+             Contains("PullReply.value_type: 3, must be at most 2"));
+  wire::PushRequest push;
+  push.set_value_type(static_cast<wire::ValueType>(77));
+  CHECK_THAT(std::string(DecodePushRequest(Cut(push.SerializeAsString(), 1000)).status().message()),
+             Contains("value_type: 77, must be at most 2"));
+  push.set_value_type(wire::BF16);
+  push.set_values("odd");
+  CHECK_THAT(std::string(DecodePushRequest(Cut(push.SerializeAsString(), 1000)).status().message()),
+             Contains("values: 3 bytes, must be a multiple of 2"));
+}
+
+TEST_CASE("Codec: gradients travel as halves, whichever field comes first", "[wire][unit]") {
+  Push push;
+  push.request.value_type = GENERATE(ValueType::kBf16, ValueType::kF16);
+  const std::string bytes = Text(*EncodePushRequest(push.request, kLarge));
+  wire::PushRequest parsed;
+  REQUIRE(parsed.ParseFromString(bytes));
+  CHECK(parsed.SerializeAsString() == bytes);
+  CHECK(parsed.values().size() == 34 * sizeof(uint16_t));
+  // value_type behind the values that it is about.
+  wire::PushRequest late = parsed;
+  late.clear_value_type();
+  wire::PushRequest type;
+  type.set_value_type(parsed.value_type());
+  for (const std::string& text : {bytes, late.SerializeAsString() + type.SerializeAsString()}) {
+    const auto owned = DecodePushRequest(Cut(text, 3));
+    REQUIRE(owned.ok());
+    CHECK(owned->request.value_type == push.request.value_type);
+    std::vector<float> wide = push.wide, narrow = push.narrow, dense = push.dense;
+    RoundValues(push.request.value_type, wide.data(), wide.size());
+    RoundValues(push.request.value_type, narrow.data(), narrow.size());
+    RoundValues(push.request.value_type, dense.data(), dense.size());
+    const PushGroup& group = owned->request.groups[0];
+    CHECK(std::vector<float>(group.gradients[0], group.gradients[0] + 15) == wide);
+    CHECK(std::vector<float>(group.gradients[1], group.gradients[1] + 5) == narrow);
+    CHECK(List(owned->request.dense) == dense);
+  }
+  // Values are complete with their last byte; `continues` follows.
+  for (size_t n = 1; n < bytes.size() - 3; ++n) {
+    if (DecodePushRequest(Cut(bytes.substr(0, n), 1000)).ok()) CHECK(n < 100);
+  }
 }
 
 TEST_CASE("Codec: a pull reply that refuses carries no values", "[wire][unit]") {
@@ -232,7 +297,7 @@ TEST_CASE("Codec: a pull reply that is not what was asked for is refused", "[wir
   }
   SECTION("value type") {
     message.set_value_type(static_cast<wire::ValueType>(1));
-    wanted = "PullReply.value_type: 1, must be at most 0";
+    wanted = "PullReply.value_type: 1, must be 0 as asked for";
   }
   SECTION("outcome") {
     message.set_outcome(static_cast<wire::Outcome>(9));
@@ -305,8 +370,8 @@ TEST_CASE("Codec: inconsistent requests are refused with field, value and bound"
     wanted = "PushRequest.begin: 513, must be at most end, which is 512";
   }
   SECTION("value type") {
-    message.set_value_type(static_cast<wire::ValueType>(2));
-    wanted = "value_type: 2, must be at most 0";
+    message.set_value_type(static_cast<wire::ValueType>(3));
+    wanted = "value_type: 3, must be at most 2";
   }
   const std::string bytes = message.SerializeAsString();
   const auto chunks = Cut(bytes, 1000);
@@ -352,7 +417,8 @@ TEST_CASE("Codec: destinations without room are refused before a pull is sent", 
 }
 
 TEST_CASE("Codec: truncation at every byte and changed bytes never crash", "[wire][unit]") {
-  const Push push;
+  Push push;
+  push.request.value_type = push.pull.request.value_type = GENERATE(ValueType::kF32, ValueType::kBf16, ValueType::kF16);
   PullReply sent;
   const std::string pull_bytes = Text(*EncodePullRequest(push.pull.request, kLarge));
   const std::string push_bytes = Text(*EncodePushRequest(push.request, kLarge));

@@ -15,6 +15,9 @@ namespace shoal {
 // Watermark of a partition that has the split in its done set.
 inline constexpr uint64_t kSplitDone = std::numeric_limits<uint64_t>::max();
 
+// How values travel where they cross a wire; everywhere else they are floats.
+enum class ValueType : uint8_t { kF32 = 0, kBf16 = 1, kF16 = 2 };
+
 // Who speaks, about which job, with which view of the cluster.
 struct RequestHeader {
   uint64_t job = 0;
@@ -91,6 +94,7 @@ struct PullRequest {
   // the end.
   uint64_t dense_begin = 0;
   uint64_t dense_count = 0;
+  ValueType value_type = ValueType::kF32;  // of the reply
 };
 
 struct PullReply {
@@ -131,6 +135,7 @@ struct PushRequest {
   uint64_t examples = 0;      // good records among them
   uint32_t logical_lane = 0;  // bsp only
   uint64_t round = 0;         // bsp only
+  ValueType value_type = ValueType::kF32;
   // Partitions covered, touched or not, ascending. Each partition's contribution lies whole in one message.
   absl::Span<const uint32_t> partitions;
   std::vector<PushGroup> groups;

@@ -86,26 +86,27 @@ absl::StatusOr<std::vector<Destination>> DestinationsOf(const PullRequest& reque
 }
 
 // Copies the values field to the destinations if it has exactly their size or is empty.
-absl::Status ReadValues(const Field& field, absl::Span<const Destination> destinations, uint64_t* values_bytes) {
+absl::Status ReadValues(const Field& field, ValueType type, absl::Span<const Destination> destinations,
+                        uint64_t* values_bytes) {
   SHOAL_RETURN_IF_ERROR(field.Expect("PullReply.values", kBytesType));
   size_t size = 0;
   SHOAL_RETURN_IF_ERROR(field.reader->ReadLength(&size));
   *values_bytes = size;
   if (size == 0) return absl::OkStatus();
   uint64_t expected = 0;
-  for (const Destination& d : destinations) expected += d.floats * sizeof(float);
+  for (const Destination& d : destinations) expected += d.floats * ValueBytes(type);
   if (size != expected) {
     return absl::InvalidArgumentError(
         absl::StrCat("PullReply.values: ", size, " bytes, must be ", expected, " as asked for"));
   }
   for (const Destination& d : destinations) {
-    if (d.floats > 0) field.reader->CopyTo(d.to, d.floats * sizeof(float));
+    if (d.floats > 0) codec_internal::CopyValues(type, field.reader, d.floats, d.to);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckReply(const PullReply& reply, absl::Span<const Destination> destinations,
-                        absl::Span<const uint64_t> sizes, uint64_t values_bytes) {
+                        absl::Span<const uint64_t> sizes, ValueType type, uint64_t values_bytes) {
   if (reply.outcome != RequestOutcome::kOk) {
     if (values_bytes == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -120,7 +121,7 @@ absl::Status CheckReply(const PullReply& reply, absl::Span<const Destination> de
       return absl::InvalidArgumentError(
           absl::StrCat("PullReply.sizes[", i, "]: ", sizes[i], " floats, must be ", destinations[i].floats));
     }
-    total += sizes[i] * sizeof(float);
+    total += sizes[i] * ValueBytes(type);
   }
   if (values_bytes != total) {
     return absl::InvalidArgumentError(absl::StrCat("PullReply.values: ", values_bytes, " bytes, must be ", total));
@@ -150,6 +151,7 @@ absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t
     }
     w->Varint(11, request.dense_begin);
     w->Varint(12, request.dense_count);
+    w->Varint(13, static_cast<uint64_t>(request.value_type));
   });
 }
 
@@ -184,6 +186,8 @@ absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
         return f.U64("dense_begin", &r.dense_begin);
       case 12:
         return f.U64("dense_count", &r.dense_count);
+      case 13:
+        return f.Values("value_type", &r.value_type);
       default:
         return reader.SkipField(f.type);
     }
@@ -229,7 +233,7 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
   return values;
 }
 
-ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes) {
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type) {
   const auto write = [&](WireWriter* w) {
     w->Varint(1, static_cast<uint64_t>(reply.outcome));
     w->Varint(2, reply.map_version);
@@ -237,10 +241,11 @@ ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes) {
     w->Varint(4, reply.pushes_applied);
     w->Varint(8, reply.parked_us);
     if (reply.outcome != RequestOutcome::kOk) return;
+    w->Varint(5, static_cast<uint64_t>(type));
     w->Array(6, absl::MakeConstSpan(sizes));
     uint64_t floats = 0;
     for (uint64_t size : sizes) floats += size;
-    if (floats > 0) w->BytesHead(7, floats * sizeof(float));
+    if (floats > 0) w->BytesHead(7, floats * ValueBytes(type));
   };
   WireWriter counter(nullptr);
   write(&counter);
@@ -259,6 +264,7 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
   std::vector<ByteArray> storage;
   absl::Span<const uint64_t> sizes;
   uint64_t outcome = 0;
+  ValueType type = ValueType::kF32;
   uint64_t values_bytes = 0;
   reply->map_version = reply->slowest_clock = reply->pushes_applied = reply->parked_us = 0;
   WireReader reader(message);
@@ -273,11 +279,11 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
       case 4:
         return f.U64("PullReply.pushes_applied", &reply->pushes_applied);
       case 5:
-        return f.CheckValueType("PullReply.value_type");
+        return f.Values("PullReply.value_type", &type);
       case 6:
         return f.Array("PullReply.sizes", destinations.size(), &storage, &sizes);
       case 7:
-        return ReadValues(f, destinations, &values_bytes);
+        return ReadValues(f, request.value_type, destinations, &values_bytes);
       case 8:
         return f.U64("PullReply.parked_us", &reply->parked_us);
       default:
@@ -285,7 +291,11 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
     }
   }));
   reply->outcome = static_cast<RequestOutcome>(outcome);
-  return CheckReply(*reply, destinations, sizes, values_bytes);
+  if (type != request.value_type && values_bytes > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("PullReply.value_type: ", static_cast<int>(type), ", must be ",
+                                                   static_cast<int>(request.value_type), " as asked for"));
+  }
+  return CheckReply(*reply, destinations, sizes, request.value_type, values_bytes);
 }
 
 }  // namespace shoal

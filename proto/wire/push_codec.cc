@@ -64,6 +64,11 @@ void WriteGroup(const PushGroup& group, WireWriter* w) {
   w->Array(7, group.slots);
 }
 
+void WriteValues(ValueType type, const float* values, uint64_t n, WireWriter* w) {
+  uint8_t* const to = w->Claim(n * ValueBytes(type));
+  if (to != nullptr) EncodeValues(type, values, n, to);
+}
+
 void WriteRequest(const PushRequest& request, WireWriter* w) {
   codec_internal::WriteHeader(1, request.header, w);
   w->Varint(2, request.pass);
@@ -75,6 +80,7 @@ void WriteRequest(const PushRequest& request, WireWriter* w) {
   w->Varint(8, request.examples);
   w->Varint(9, request.logical_lane);
   w->Varint(10, request.round);
+  w->Varint(11, static_cast<uint64_t>(request.value_type));
   w->Varint(12, request.dense.size());
   w->Array(13, request.partitions);
   uint64_t floats = request.dense.size();
@@ -86,13 +92,13 @@ void WriteRequest(const PushRequest& request, WireWriter* w) {
     for (uint32_t dim : group.dims) floats += group.keys.size() * dim;
   }
   if (floats > 0) {
-    w->BytesHead(15, floats * sizeof(float));
+    w->BytesHead(15, floats * ValueBytes(request.value_type));
     for (const PushGroup& group : request.groups) {
       for (size_t t = 0; t < group.dims.size(); ++t) {
-        w->Raw(group.gradients[t], group.keys.size() * group.dims[t] * sizeof(float));
+        WriteValues(request.value_type, group.gradients[t], group.keys.size() * group.dims[t], w);
       }
     }
-    w->Raw(request.dense.data(), request.dense.size() * sizeof(float));
+    WriteValues(request.value_type, request.dense.data(), request.dense.size(), w);
   }
   w->Varint(16, request.continues);
 }
@@ -123,6 +129,24 @@ absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
     }
   }));
   owned->request.groups.push_back(group);
+  return absl::OkStatus();
+}
+
+// The values of a request as floats, in memory that is added to `storage`. Their type may have come after them.
+absl::Status DecodeRequestValues(ValueType type, ByteArray bytes, std::vector<ByteArray>* storage,
+                                 absl::Span<const float>* values) {
+  const size_t n = bytes.size() / ValueBytes(type);
+  if (bytes.size() % ValueBytes(type) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values: ", bytes.size(), " bytes, must be a multiple of ", ValueBytes(type)));
+  }
+  if (type != ValueType::kF32) {
+    ByteArray floats(n * sizeof(float));
+    DecodeValues(type, bytes.data(), n, reinterpret_cast<float*>(floats.data()));
+    bytes = std::move(floats);
+  }
+  *values = absl::MakeConstSpan(reinterpret_cast<const float*>(bytes.data()), n);
+  storage->push_back(std::move(bytes));
   return absl::OkStatus();
 }
 
@@ -159,6 +183,7 @@ absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t
 absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
   OwnedPushRequest owned;
   PushRequest& r = owned.request;
+  ByteArray bytes;
   absl::Span<const float> values;
   uint64_t dense_floats = 0;
   WireReader reader(message);
@@ -185,7 +210,7 @@ absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
       case 10:
         return f.U64("round", &r.round);
       case 11:
-        return f.CheckValueType("value_type");
+        return f.Values("value_type", &r.value_type);
       case 12:
         return f.U64("dense_floats", &dense_floats);
       case 13:
@@ -193,7 +218,7 @@ absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
       case 14:
         return ReadGroup(f, &owned);
       case 15:
-        return f.Array("values", kNoLimit, &owned.storage, &values);
+        return f.ReadArray("values", 1, kNoLimit, &bytes);
       case 16:
         return f.Bool("continues", &r.continues);
       default:
@@ -201,6 +226,7 @@ absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
     }
   }));
   SHOAL_RETURN_IF_ERROR(CheckRequest(r));
+  SHOAL_RETURN_IF_ERROR(DecodeRequestValues(r.value_type, std::move(bytes), &owned.storage, &values));
   SHOAL_RETURN_IF_ERROR(AssignValues(values, dense_floats, &owned));
   return owned;
 }

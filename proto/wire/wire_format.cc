@@ -39,6 +39,12 @@ void WireWriter::Raw(const void* data, size_t size) {
   size_ += size;
 }
 
+uint8_t* WireWriter::Claim(size_t size) {
+  uint8_t* const out = out_ == nullptr ? nullptr : out_ + size_;
+  size_ += size;
+  return out;
+}
+
 void WireWriter::Varint(uint32_t field, uint64_t value) {
   if (value == 0) return;
   RawVarint(uint64_t{field} << 3 | kVarintType);

@@ -28,6 +28,8 @@ class WireWriter {
   // Tag and length of a bytes field or message (also an empty one); the caller lets `size` bytes follow.
   void BytesHead(uint32_t field, size_t size);
   void Raw(const void* data, size_t size);
+  // Where the next `size` bytes are to be written by the caller; null when bytes are only counted.
+  uint8_t* Claim(size_t size);
   template <typename T>
   void Array(uint32_t field, absl::Span<const T> values) {
     Bytes(field, values.data(), values.size() * sizeof(T));

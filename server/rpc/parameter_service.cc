@@ -13,6 +13,7 @@
 #include "proto/rpc/status_convert.h"
 #include "proto/rpc/unary_call.h"
 #include "proto/wire/parameter_codec.h"
+#include "proto/wire/value_codec.h"
 #include "server/rpc/replication_service.h"
 
 namespace shoal {
@@ -54,8 +55,15 @@ struct PullCall : UnaryCall {
   ByteArray values;
 
   grpc::ByteBuffer Encode() {
-    ByteArray head = EncodePullReplyHead(reply, sizes);
+    const ValueType type = owned.request.value_type;
+    ByteArray head = EncodePullReplyHead(reply, sizes, type);
     if (reply.outcome != RequestOutcome::kOk) return ToByteBuffer(std::move(head));
+    if (type != ValueType::kF32) {
+      const size_t n = values.size() / sizeof(float);
+      ByteArray encoded(n * ValueBytes(type));
+      EncodeValues(type, reinterpret_cast<const float*>(values.data()), n, encoded.data());
+      values = std::move(encoded);
+    }
     return ToByteBuffer(std::move(head), std::move(values));
   }
 };

@@ -68,6 +68,14 @@ class ModesTest(DaemonTest):
         report_line("36 MB of dense layers", "asp, two replicas", "%.1f s" % (time.monotonic() - start))
         self.assertEqual((report["state"], report["examples"]), ("SUCCEEDED", 2048))
 
+    def test_halves_on_the_wire_are_the_same_bits_as_in_one_process(self):
+        wire = ["wire.pull=bf16", "wire.push=f16"]
+        alone = self.train(CENSUS, MODES["bsp"], *wire)
+        report = self.run_job(CENSUS, MODES["bsp"], *wire)
+        report_line("census", "bsp, halves on the wire", "AUC %.5f" % report["eval"]["auc"], report["digest"])
+        self.assertEqual(report["digest"], alone["digest"])
+        self.assertNotEqual(report["digest"], self.train(CENSUS, MODES["bsp"])["digest"])
+
     def test_counting_is_exact(self):
         expected = self.train(COUNTING, threads=1)["digest"]
         self.assertTrue(expected)

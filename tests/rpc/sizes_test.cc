@@ -35,12 +35,13 @@ class Rig {
   struct Options {
     uint64_t tensor = 0;  // floats
     bool bsp = false;     // one lane
+    ValueType type = ValueType::kF32;
     MessageLimits limits;
   };
 
   Rig(const std::vector<uint32_t>& dims, uint32_t partitions) : Rig(dims, partitions, Options()) {}
   Rig(const std::vector<uint32_t>& dims, uint32_t partitions, const Options& options)
-      : dims_(dims), partitions_(partitions), bsp_(options.bsp), tensor_(options.tensor) {
+      : dims_(dims), partitions_(partitions), bsp_(options.bsp), type_(options.type), tensor_(options.tensor) {
     JobConfig config;
     Job* job = config.mutable_job();
     job->set_partitions(partitions);
@@ -97,8 +98,9 @@ class Rig {
     for (uint32_t dim : dims_) {
       gradients.emplace_back(n * dim);
       rows.emplace_back(n * dim, -1.0f);
-      // Small whole numbers: their sums are exact.
-      for (size_t i = 0; i < gradients.back().size(); ++i) gradients.back()[i] = static_cast<float>((n + i) % 1009);
+      // Small whole numbers: their sums are exact, also with the 8 bits of a bf16.
+      const size_t below = type_ == ValueType::kF32 ? 1009 : 127;
+      for (size_t i = 0; i < gradients.back().size(); ++i) gradients.back()[i] = static_cast<float>((n + i) % below);
     }
     std::vector<float> dense_gradient(tensor_), dense(tensor_, -1.0f);
     for (size_t i = 0; i < tensor_; ++i) dense_gradient[i] = static_cast<float>((n + i) % 1013);
@@ -117,6 +119,7 @@ class Rig {
       push.examples = 1;
       push.partitions = all_;
       push.groups = {group};
+      push.value_type = type_;
       push.dense = dense_gradient;
       push.dense_sizes = dense_sizes_;
       push.whole = bsp_;
@@ -133,6 +136,7 @@ class Rig {
     pull.header = kHeader;
     pull.partitions = all_;
     pull.round = round_;
+    pull.value_type = type_;
     pull.dense = tensor_ > 0;
     pull.groups = {{keys, counts_, tables_, dims_}};
     PullReply reply;
@@ -197,6 +201,7 @@ class Rig {
   const std::vector<uint32_t> dims_;
   const uint32_t partitions_;
   const bool bsp_;
+  const ValueType type_;
   const uint64_t tensor_;
   DenseLayout layout_;
   std::vector<uint64_t> dense_sizes_;
@@ -215,6 +220,25 @@ TEST_CASE("Data plane: odd dimensions, from no key to 65,536", "[rpc]") {
     for (const uint64_t keys : {1, 0, 2, 8, 31, 32, 33, 1000, 65536}) {
       INFO(partitions << " partitions, " << keys << " keys");
       rig.PushTwiceAndPull(keys);
+    }
+  }
+}
+
+TEST_CASE("Data plane: values as halves, odd dimensions, one key to many, cut and staged", "[rpc]") {
+  for (const ValueType type : {ValueType::kBf16, ValueType::kF16}) {
+    for (const uint32_t partitions : {1u, 7u}) {
+      for (const uint64_t part_bytes : {1000, 1 << 20}) {
+        Rig::Options options;
+        options.type = type;
+        options.bsp = partitions == 1;
+        options.limits.part_bytes = part_bytes;
+        options.limits.whole_push_bytes = part_bytes;
+        Rig rig({1, 3, 17, 40}, partitions, options);
+        for (const uint64_t keys : {0, 1, 33, 500}) {
+          INFO(partitions << " partitions, " << part_bytes << " bytes, " << keys << " keys");
+          rig.PushTwiceAndPull(keys);
+        }
+      }
     }
   }
 }

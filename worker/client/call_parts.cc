@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/wire/value_codec.h"
+
 namespace shoal {
 namespace {
 
 constexpr uint64_t kKeyBytes = sizeof(uint64_t);
 
-uint64_t RowBytes(absl::Span<const uint32_t> dims) {
+uint64_t RowBytes(absl::Span<const uint32_t> dims, ValueType type) {
   uint64_t floats = 0;
   for (uint32_t dim : dims) floats += dim;
-  return floats * sizeof(float);
+  return floats * ValueBytes(type);
 }
 
 // The larger of asking for a key and getting its rows.
-uint64_t PullKeyBytes(const PullGroup& group) { return std::max(kKeyBytes, RowBytes(group.dims)); }
+uint64_t PullKeyBytes(const PullRequest& request, const PullGroup& group) {
+  return std::max(kKeyBytes, RowBytes(group.dims, request.value_type));
+}
 
-uint64_t PushKeyBytes(const PushGroup& group) {
-  return kKeyBytes + RowBytes(group.dims) + (group.occurrences.empty() ? 0 : sizeof(uint32_t)) +
+uint64_t PushKeyBytes(const PushRequest& request, const PushGroup& group) {
+  return kKeyBytes + RowBytes(group.dims, request.value_type) + (group.occurrences.empty() ? 0 : sizeof(uint32_t)) +
          (group.slots.empty() ? 0 : sizeof(uint16_t));
 }
 
@@ -36,6 +40,7 @@ void CopyHead(const PullRequest& from, PullRequest* to) {
   to->logical_lane = from.logical_lane;
   to->round = from.round;
   to->has_mark = from.has_mark;
+  to->value_type = from.value_type;
 }
 
 // Walks the rows of a pull from partition to partition and makes parts of them.
@@ -59,7 +64,7 @@ class PullCutter {
   // One partition in several parts, group by group.
   void Rows(size_t partition, uint64_t target) {
     for (size_t g = 0; g < request_.groups.size(); ++g) {
-      const uint64_t most = std::max<uint64_t>(1, target / PullKeyBytes(request_.groups[g]));
+      const uint64_t most = std::max<uint64_t>(1, target / PullKeyBytes(request_, request_.groups[g]));
       for (uint64_t left = request_.groups[g].counts[partition]; left > 0;) {
         const uint64_t some = std::min(most, left);
         PullPart& part = Begin(partition, partition + 1);
@@ -101,7 +106,8 @@ class PullCutter {
 
 void CutDense(const PullRequest& request, const PullReply& reply, uint64_t target, std::vector<PullPart>* parts) {
   const uint64_t all = request.dense ? reply.dense_floats : 0;
-  const uint64_t most = std::max<uint64_t>(1, Even(all * sizeof(float), target) / sizeof(float));
+  const uint64_t value_bytes = ValueBytes(request.value_type);
+  const uint64_t most = std::max<uint64_t>(1, Even(all * value_bytes, target) / value_bytes);
   for (uint64_t begin = 0; begin < all; begin += most) {
     parts->emplace_back();
     PullPart& part = parts->back();
@@ -117,13 +123,13 @@ void CutDense(const PullRequest& request, const PullReply& reply, uint64_t targe
 // Of one partition, by entry.
 uint64_t PullBytesOf(const PullRequest& request, size_t partition) {
   uint64_t bytes = 0;
-  for (const PullGroup& group : request.groups) bytes += group.counts[partition] * PullKeyBytes(group);
+  for (const PullGroup& group : request.groups) bytes += group.counts[partition] * PullKeyBytes(request, group);
   return bytes;
 }
 
 uint64_t PushBytesOf(const PushRequest& request, size_t partition) {
-  uint64_t bytes = request.dense.empty() ? 0 : request.dense_sizes[partition] * sizeof(float);
-  for (const PushGroup& group : request.groups) bytes += group.counts[partition] * PushKeyBytes(group);
+  uint64_t bytes = request.dense.empty() ? 0 : request.dense_sizes[partition] * ValueBytes(request.value_type);
+  for (const PushGroup& group : request.groups) bytes += group.counts[partition] * PushKeyBytes(request, group);
   return bytes;
 }
 
@@ -196,14 +202,14 @@ RequestOutcome OutcomeOf(const std::vector<Part>& parts) {
 }  // namespace
 
 uint64_t PullBytes(const PullRequest& request, const PullReply& reply) {
-  uint64_t bytes = request.dense ? reply.dense_floats * sizeof(float) : 0;
-  for (const PullGroup& group : request.groups) bytes += group.keys.size() * PullKeyBytes(group);
+  uint64_t bytes = request.dense ? reply.dense_floats * ValueBytes(request.value_type) : 0;
+  for (const PullGroup& group : request.groups) bytes += group.keys.size() * PullKeyBytes(request, group);
   return bytes;
 }
 
 uint64_t PushBytes(const PushRequest& request) {
-  uint64_t bytes = request.dense.size() * sizeof(float);
-  for (const PushGroup& group : request.groups) bytes += group.keys.size() * PushKeyBytes(group);
+  uint64_t bytes = request.dense.size() * ValueBytes(request.value_type);
+  for (const PushGroup& group : request.groups) bytes += group.keys.size() * PushKeyBytes(request, group);
   return bytes;
 }
 
@@ -215,7 +221,7 @@ std::vector<PullPart> CutPull(const PullRequest& request, const PullReply& reply
     parts[0].reply = reply;
     return parts;
   }
-  const uint64_t dense = request.dense ? reply.dense_floats * sizeof(float) : 0;
+  const uint64_t dense = request.dense ? reply.dense_floats * ValueBytes(request.value_type) : 0;
   const uint64_t rows = PullBytes(request, reply) - dense;
   const uint64_t target = Even(rows, target_bytes);
   PullCutter cutter(request, reply, &parts);

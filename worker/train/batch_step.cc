@@ -5,9 +5,21 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "proto/wire/value_codec.h"
 
 namespace shoal {
 namespace {
+
+ValueType TypeOf(Wire::Format format) {
+  switch (format) {
+    case Wire::BF16:
+      return ValueType::kBf16;
+    case Wire::F16:
+      return ValueType::kF16;
+    default:
+      return ValueType::kF32;
+  }
+}
 
 // A parked pull is asked again after this long, so that a lane notices within it that it is to stop.
 constexpr absl::Duration kPullTimeout = absl::Seconds(2);
@@ -19,6 +31,8 @@ BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wak
       policy_(policy),
       partitions_(context->config().partitions()),
       count_occurrences_(context->config().admission().min_count() > 1),
+      pull_type_(TypeOf(context->config().wire().pull())),
+      push_type_(TypeOf(context->config().wire().push())),
       hot_(hot_rows),
       pulls_(wakeup) {
   const ModelGraph& model = context_->model();
@@ -134,6 +148,7 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
   args_.groups = groups_;
   SizeBuffers();
   use_hot_ = hot_ != nullptr && !prototype.read_only;
+  pulled_type_ = prototype.read_only ? ValueType::kF32 : pull_type_;
   if (use_hot_) {
     hot_->UseMap(prototype.header.run, routes_->version);
     TakeHotRows(prototype.batch);
@@ -157,6 +172,7 @@ void BatchStep::StartPull(std::shared_ptr<const RouteMap> routes, const PullRequ
     call.pull.groups.resize(groups_.size());
     call.pull.header.job = context_->job();
     call.pull.header.map_version = routes_->version;
+    call.pull.value_type = pulled_type_;
     call.pull.partitions = routes_->servers[s].partitions;
     call.pull.dense = true;
     call.parked_us = 0;
@@ -232,7 +248,10 @@ absl::StatusOr<RequestOutcome> BatchStep::JudgePull(const absl::StatusOr<CallsEn
     slowest_clock_ = std::min(slowest_clock_, reply.slowest_clock);
     parked_us_ = std::max(parked_us_, servers_[s]->parked_us + reply.parked_us);
   }
-  if (outcome == RequestOutcome::kOk) ScatterPulled();
+  if (outcome == RequestOutcome::kOk) {
+    ScatterPulled();
+    RoundPulled();
+  }
   return outcome;
 }
 
@@ -258,6 +277,26 @@ void BatchStep::ScatterPulled() {
       });
     }
   }
+}
+
+void BatchStep::RoundPulled() {
+  if (pulled_type_ == ValueType::kF32) return;
+  const ModelGraph& model = context_->model();
+  for (uint32_t t = 0; t < rows_.size(); ++t) {
+    const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
+    RoundValues(pulled_type_, rows_[t].data(), groups_[model.group_of_table()[t]].keys.size() * dim);
+  }
+  for (std::vector<float>& tensor : tensors_) RoundValues(pulled_type_, tensor.data(), tensor.size());
+}
+
+void BatchStep::RoundGradients() {
+  if (push_type_ == ValueType::kF32) return;
+  const ModelGraph& model = context_->model();
+  for (uint32_t t = 0; t < row_gradients_.size(); ++t) {
+    const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
+    RoundValues(push_type_, row_gradients_[t].data(), groups_[model.group_of_table()[t]].keys.size() * dim);
+  }
+  for (std::vector<float>& tensor : tensor_gradients_) RoundValues(push_type_, tensor.data(), tensor.size());
 }
 
 void BatchStep::TakeHotRows(uint64_t batch) {
@@ -395,10 +434,12 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
   call.push.dense = call.dense;
   call.push.dense_sizes = call.dense_sizes;
   call.push.whole = context_->config().sync().has_bsp();
+  call.push.value_type = push_type_;
 }
 
 void BatchStep::StartPush(const PushRequest& prototype) {
   if (count_occurrences_) CountOccurrences();
+  RoundGradients();
   const size_t servers = routes_->servers.size();
   pushes_.Reset(servers);
   for (size_t s = 0; s < servers; ++s) BuildPush(s, prototype);

@@ -110,6 +110,9 @@ class BatchStep {
   void IssuePull(size_t server);
   void IssuePush(size_t server);
   void ScatterPulled();
+  // What the wire does to values, also where there is none: a job computes the same in one process and on a cluster.
+  void RoundPulled();
+  void RoundGradients();
   void BuildPush(size_t server, const PushRequest& prototype);
   // Whether a server has answered the pull with anything but rows. REQUIRES: pulls_.Idle().
   bool PullRefused();
@@ -127,12 +130,14 @@ class BatchStep {
   const RetryPolicy policy_;
   const uint32_t partitions_;
   const bool count_occurrences_;
+  const ValueType pull_type_, push_type_;
   HotRowTable* const hot_;  // may be null
   std::vector<std::vector<uint32_t>> tables_of_group_, dims_of_group_;
 
   Batch batch_;
   std::vector<Router> routers_;  // by group
   std::vector<KeyGroup> groups_;
+  ValueType pulled_type_ = ValueType::kF32;       // for this batch
   bool use_hot_ = false;                          // for this batch; then:
   std::vector<KeyGroup> wanted_;                  // the keys that are pulled
   std::vector<std::vector<uint32_t>> wanted_at_;  // by group: their positions in groups_
