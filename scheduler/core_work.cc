@@ -41,6 +41,9 @@ void SchedulerCore::NextWork(const NextWorkRequest& request, Done<NextWorkReply>
     thread.sequence = request.sequence();
     thread.answer.reset();
     HandIn(process, id, request);
+    // Others first: a lane that hands a split back may be the only one that cannot reach a server, and would get it
+    // again and again.
+    if (request.has_completed() && !request.completed().finished()) ServeThreads();
     thread.carried = request.carried();
     thread.carried_job = request.carried() > 0 ? request.carried_job() : 0;
     thread.job = thread.carried_job;

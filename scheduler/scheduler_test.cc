@@ -81,6 +81,48 @@ TEST_CASE("Scheduler: a dead worker's split is leased again and its late word is
   CHECK(AllDone(sim, id, 12));
 }
 
+TEST_CASE("Scheduler: a split that a lane hands back goes to those who wait, not to the same lane",
+          "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 6);
+  sim.Submit(SimJob("asp", 1));
+  SimProcess* const cut_off = sim.Find("w0");
+  for (uint32_t t = 0; t < 6; ++t) GetWork(&sim, cut_off, t);  // all there is
+  SimProcess* const waiting = sim.Add(WORKER, "w1", 1);
+  const auto ask = [&](const SimProcess& worker, uint64_t sequence, const CompletedWork* back) {
+    NextWorkRequest request;
+    request.mutable_identity()->set_process(worker.id);
+    request.set_sequence(sequence);
+    request.set_wait_ms(1000);
+    if (back != nullptr) *request.mutable_completed() = *back;
+    return Ask(sim.scheduler.get(), &Scheduler::NextWork, request);
+  };
+  const auto parked = ask(*waiting, 1, nullptr);
+  CHECK_FALSE(parked->has_value());
+  const Grant held = cut_off->threads[0].got.back().grant();
+  CompletedWork back;
+  back.set_job(held.job());
+  back.set_run(held.run());
+  back.set_lease(held.lease());
+  const auto asks_again = ask(*cut_off, 1000, &back);
+  REQUIRE(parked->has_value());
+  CHECK((*parked)->value().kind() == NextWorkReply::GRANT);
+  CHECK((*parked)->value().grant().split() == held.split());
+  CHECK((*parked)->value().grant().lease() > held.lease());
+  CHECK_FALSE(asks_again->has_value());
+  // Nobody else waits: better the same lane than nobody.
+  back.set_lease(cut_off->threads[1].got.back().grant().lease());
+  NextWorkRequest second;
+  second.mutable_identity()->set_process(cut_off->id);
+  second.set_thread(1);
+  second.set_sequence(1000);
+  *second.mutable_completed() = back;
+  sim.Turn(absl::Milliseconds(1001));  // the first thread's question ends
+  const auto alone = Ask(sim.scheduler.get(), &Scheduler::NextWork, second);
+  REQUIRE(alone->has_value());
+  CHECK((*alone)->value().grant().split() == cut_off->threads[1].got.back().grant().split());
+}
+
 TEST_CASE("Scheduler: a repeated question gets the same work", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 1, 1);

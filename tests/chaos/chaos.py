@@ -231,8 +231,11 @@ class Run:
             code = daemon.process.poll()
             if code is None:
                 continue
-            if code == 0 and self.drained.get(name) is daemon:
-                self.fleet.tell_to_go(name)  # it was quicker than the verb that told it
+            if code == 0 and name in self.drained:
+                # It was quicker than the verb that told it; or it was started while the verb waited for the scheduler.
+                if self.drained[name] is not daemon:
+                    self.restarts.setdefault(name, 0.5)
+                self.fleet.tell_to_go(name)
                 continue
             # Fenced, or without a scheduler for too long: its end is right, and it is started again.
             if code != 1 or name == "scheduler":

@@ -153,6 +153,26 @@ class LeaveTest(DaemonTest):
                 for daemon in self.daemons.values():
                     daemon.close()
 
+    def test_a_spot_notice_drains_a_server(self):
+        metadata = Metadata()
+        self.addCleanup(metadata.close)
+        self.start_cluster(servers=1, workers=2)
+        self.spawn("spot", "server", "--scheduler", self.address, "--name", "spot", "--spot-notices", "aws", "--spot-url",
+                   metadata.url).await_ready()
+        job = self.submit(COUNTING, *FIELDS)
+        self.await_examples(job, ROWS // 10)
+        self.assertIsNone(self.daemons["spot"].process.poll())
+        start = time.monotonic()
+        metadata.going = True
+        self.assert_left("spot", "aws", start, 60)
+        self.assertIn("spot notice", self.daemons["spot"].log())
+        # It gave its partitions away; none of them was lost and nothing was trained again.
+        log = self.run_verb("logs", str(job), "--scheduler", self.address).stdout
+        self.assertIn("have moved from server spot to server s0", log)
+        report = self.await_end(job, "SUCCEEDED")
+        self.assertEqual((report["examples"], report["digest"]), (ROWS * 3, self.expected_digest()))
+        self.assertEqual(report["recoveries"], [])
+
     def test_spot_notices_that_nobody_answers_change_nothing(self):
         self.start_cluster(servers=1, workers=0)
         self.spawn("spot", "worker", "--scheduler", self.address, "--name", "spot", "--spot-notices", "aws", "--spot-url",
