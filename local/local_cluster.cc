@@ -128,7 +128,7 @@ absl::Status LocalCluster::Impl::AddWorker() {
   worker_options.threads = options_.threads;
   worker_options.scheduler = client_.get();
   worker_options.request_timeout = options_.request_timeout;
-  worker_options.pull_ahead = false;  // a direct call has no latency to hide
+  worker_options.pull_ahead = options_.pull_ahead;
   if (options_.before_batch) {
     worker_options.before_batch = [hook = options_.before_batch, index](uint32_t thread, uint64_t batches) {
       hook(index, thread, batches);

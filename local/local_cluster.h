@@ -26,6 +26,8 @@ struct LocalClusterOptions {
   // Tests: WorkerOptions::before_batch with the worker's number first.
   std::function<void(int worker, uint32_t thread, uint64_t batches_finished)> before_batch;
   absl::Duration request_timeout = absl::Seconds(10);
+  // WorkerOptions::pull_ahead: a direct call has no latency to hide, so this is for tests.
+  bool pull_ahead = false;
 };
 
 // Direct calls, no serialization. Thread-safe.

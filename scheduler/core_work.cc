@@ -81,10 +81,9 @@ void SchedulerCore::LeaveOtherLiveSets(ThreadId id, uint64_t job) {
 }
 
 ActiveJob* SchedulerCore::ChooseJob(const Process& process, ThreadId id, const WorkThread& thread) {
-  if (thread.carried > 0) {
-    ActiveJob* const job = FindJob(thread.carried_job);
-    return job != nullptr && job->HasWorkFor(process) ? job : nullptr;
-  }
+  ActiveJob* const carried = thread.carried > 0 ? FindJob(thread.carried_job) : nullptr;
+  if (thread.carried > 0 && (carried == nullptr || !carried->HasWorkFor(process))) return nullptr;
+  if (carried != nullptr && carried->bsp()) return carried;
   ActiveJob* best = nullptr;
   uint32_t fewest = 0;
   for (ActiveJob* job : active_) {
@@ -97,7 +96,8 @@ ActiveJob* SchedulerCore::ChooseJob(const Process& process, ThreadId id, const W
     best = job;
     fewest = working;
   }
-  return best;
+  // A thread that leases ahead of what it carries must not take another job's turn.
+  return carried == nullptr || best == carried ? best : nullptr;
 }
 
 absl::optional<NextWorkReply> SchedulerCore::FindWork(const Process& process, ThreadId id, WorkThread* thread) {

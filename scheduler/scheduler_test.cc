@@ -223,6 +223,34 @@ TEST_CASE("Scheduler: jobs take turns when threads are fewer than jobs", "[sched
   for (uint64_t id : ids) CHECK(sim.RunJob(id).state() == SUCCEEDED);
 }
 
+TEST_CASE("Scheduler: a thread leases ahead of what it carries, unless it is another job's turn", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  const uint64_t first = sim.Submit(SimJob(GENERATE("asp", "ssp")));
+  SimProcess* const worker = sim.Find("w0");
+  SimThread& thread = worker->threads[0];
+  const Grant now = GetWork(&sim, worker);
+  const Grant next = GetWork(&sim, worker);
+  CHECK(next.job() == first);
+  CHECK(next.lane() == now.lane());
+  CHECK(next.split() != now.split());
+  REQUIRE(thread.held.size() == 2);
+  const uint64_t second = sim.Submit(SimJob("asp"));
+  for (int t = 0; t < 20 && sim.Status(second).state() != RUNNING; ++t) sim.Turn();
+  REQUIRE(sim.Status(second).state() == RUNNING);
+  sim.AskWork(worker, 0, 0);
+  REQUIRE(thread.asked->has_value());
+  CHECK((*thread.asked)->value().kind() == NextWorkReply::WAIT);
+  thread.asked = nullptr;
+  // Carrying nothing returns both; then it is the other job's turn.
+  thread.held.clear();
+  CHECK(GetWork(&sim, worker).job() == second);
+  for (uint64_t id : {first, second}) {
+    REQUIRE(sim.RunJob(id).state() == SUCCEEDED);
+    CHECK(AllDone(sim, id, 12));
+  }
+}
+
 TEST_CASE("Scheduler: a bsp and an asp job share one thread", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 1, 1);

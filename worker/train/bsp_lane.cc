@@ -200,8 +200,9 @@ BspLane::Next BspLane::Resume(Carried* carried) {
 
 BspLane::Next BspLane::StartRound(Carried* carried) {
   const Grant& grant = carried->grant;
-  const absl::Status status = lane_.ReadBatch(grant, &context_, carried->reader.get(), carried->position, {},
-                                              carried->counted, &carried->step->batch());
+  Batch& batch = carried->step->batch();
+  absl::Status status = lane_.ReadBatch(grant, carried->reader.get(), carried->position, {}, &batch);
+  if (status.ok()) status = lane_.CountBadRecords(grant, &context_, batch, carried->counted);
   if (!status.ok()) {
     HandIn(*carried, /*finished=*/false, status);
     return Next::kGone;

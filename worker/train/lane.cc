@@ -46,22 +46,23 @@ bool SplitCanGoElsewhere(const absl::Status& status) {
 
 std::string Lane::Who() const { return absl::StrCat("thread ", thread_); }
 
+absl::optional<NextWorkReply> Lane::NextReply() {
+  if (host_.stopping()) {
+    // Carrying nothing returns what was leased ahead.
+    if (completed_.has_value() || next_.has_value()) (void)Ask(completed_ ? &*completed_ : nullptr, 0, 0, 0).status();
+    return absl::nullopt;
+  }
+  if (next_.has_value()) return std::exchange(next_, absl::nullopt);
+  absl::StatusOr<NextWorkReply> reply = Ask(completed_ ? &*completed_ : nullptr, 0, 0, kWorkWaitMs);
+  completed_.reset();
+  if (!reply.ok() || reply->kind() == NextWorkReply::EXIT) return absl::nullopt;
+  return *std::move(reply);
+}
+
 void Lane::Run() {
-  CompletedWork completed;
-  bool has_completed = false;
-  absl::optional<NextWorkReply> left_over;  // what a bsp lane was given after its last logical lane
   while (!host_.killed()) {
-    absl::StatusOr<NextWorkReply> reply = absl::CancelledError();
-    if (left_over.has_value()) {
-      reply = *std::exchange(left_over, absl::nullopt);
-    } else {
-      const bool stopping = host_.stopping();
-      if (stopping && !has_completed) return;
-      reply = Ask(has_completed ? &completed : nullptr, 0, 0, stopping ? 0 : kWorkWaitMs);
-      has_completed = false;
-      if (stopping) return;
-    }
-    if (!reply.ok() || reply->kind() == NextWorkReply::EXIT) return;
+    const absl::optional<NextWorkReply> reply = NextReply();
+    if (!reply.has_value()) return;
     if (reply->kind() == NextWorkReply::WAIT) {
       host_.progress().SetLane(thread_, {});
       lane_ = 0;
@@ -74,16 +75,25 @@ void Lane::Run() {
       absl::StatusOr<std::shared_ptr<JobContext>> context = host_.Context(grant.job());
       if (context.ok() && (*context)->config().sync().has_bsp()) {
         UseJob(*context);
-        left_over = BspLane(this, context_.get()).Run(*reply);
+        next_ = BspLane(this, context_.get()).Run(*reply);
         NapIfUnreachable(grant.job());
         continue;
       }
     }
-    completed = RunGrant(grant);
-    has_completed = true;
-    NapIfUnreachable(completed.job());
+    CompletedWork completed = RunGrant(grant);
     host_.Flush();  // metrics come before the news that the split is done, so that the job's end has them all
+    if (completed_.has_value()) LeaseNext(grant);  // hands in the one before: one with each question
+    completed_ = std::move(completed);
+    if (unreachable_ > 0) next_.reset();  // goes back with the next question, which carries nothing
+    NapIfUnreachable(completed_->job());
   }
+}
+
+void Lane::LeaseNext(const Grant& carried) {
+  absl::StatusOr<NextWorkReply> reply = Ask(completed_ ? &*completed_ : nullptr, 1, carried.job(), 0);
+  completed_.reset();
+  // Anything else is said again to the next question.
+  if (reply.ok() && reply->kind() == NextWorkReply::GRANT) next_ = *std::move(reply);
 }
 
 absl::StatusOr<NextWorkReply> Lane::Ask(const CompletedWork* completed, uint32_t carried, uint64_t carried_job,
@@ -100,6 +110,7 @@ absl::StatusOr<NextWorkReply> Lane::Ask(const CompletedWork* completed, uint32_t
 
 void Lane::UseJob(std::shared_ptr<JobContext> context) {
   if (context_ == context) return;
+  next_begun_.reset();
   for (std::unique_ptr<BatchStep>& step : steps_) step.reset();
   workspace_.reset();
   hot_rows_.reset();
@@ -155,6 +166,7 @@ CompletedWork Lane::RunGrant(const Grant& grant) {
   absl::StatusOr<std::shared_ptr<JobContext>> context = host_.Context(grant.job());
   if (!context.ok()) {
     if (!SplitCanGoElsewhere(context.status())) work.set_error(absl::StrCat(Who(), ": ", context.status().message()));
+    ForgetBegun();
     return work;
   }
   UseJob(*context);
@@ -168,49 +180,6 @@ CompletedWork Lane::RunGrant(const Grant& grant) {
   }
   work.set_clock(clock_);
   return work;
-}
-
-void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
-  uint64_t counted = 0;
-  backoff_.Reset();
-  undecided_ = kNoStep;
-  while (!host_.killed() && !host_.stopping() && UseGrant(grant)) {
-    std::shared_ptr<const RouteMap> routes = context->routes();
-    absl::StatusOr<OpenedSplit> opened = Open(grant, context, *routes);
-    absl::StatusOr<SplitEnd> end = SplitEnd::kDrop;
-    if (!opened.ok()) {
-      end = opened.status();
-    } else if (opened->outcome == RequestOutcome::kStaleMap) {
-      // The map is on its way, or the new owner has the partition to restore first.
-      host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
-      continue;
-    } else if (opened->outcome == RequestOutcome::kFenced) {
-      return;
-    } else {
-      if (lane_ != grant.lane()) {
-        lane_ = grant.lane();
-        clock_ = std::max(grant.clock(), opened->slowest_clock);
-      }
-      const size_t undecided = std::exchange(undecided_, kNoStep);
-      if (undecided != kNoStep && opened->AppliedTo(steps_[undecided]->batch().end)) {
-        FinishBatch(grant, context, undecided, &counted, work);
-      }
-      end = TrainFrom(grant, context, routes, *opened, &counted, work);
-      for (std::unique_ptr<BatchStep>& step : steps_) step->Quiesce();
-    }
-    CountReach(end.status());
-    if (!end.ok()) {
-      if (!SplitCanGoElsewhere(end.status())) {
-        work->set_error(
-            absl::StrCat(Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", end.status().message()));
-      }
-      return;
-    }
-    if (*end == SplitEnd::kFinished) work->set_finished(true);
-    if (*end != SplitEnd::kReopen) return;
-    // The map may be on its way; without a newer one the servers' watermarks decide, after a breath.
-    host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
-  }
 }
 
 absl::StatusOr<OpenedSplit> Lane::Open(const Grant& grant, JobContext* context, const RouteMap& routes) {
@@ -279,8 +248,8 @@ absl::Status Lane::MarkAll(const MarkRequest& prototype, JobContext* context, co
   return absl::OkStatus();
 }
 
-absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReader* reader, uint64_t position,
-                             const std::vector<uint64_t>& watermarks, uint64_t counted, Batch* batch) {
+absl::Status Lane::ReadBatch(const Grant& grant, SplitReader* reader, uint64_t position,
+                             const std::vector<uint64_t>& watermarks, Batch* batch) {
   const StepTimer::Scope data(&timer_, StepTimer::kData);
   uint64_t size = grant.batch_size();
   for (uint64_t watermark : watermarks) {
@@ -290,12 +259,16 @@ absl::Status Lane::ReadBatch(const Grant& grant, JobContext* context, SplitReade
   if (batch->begin != position) {
     return absl::InternalError(absl::StrCat("reader is at record ", batch->begin, ", expected ", position));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::CountBadRecords(const Grant& grant, JobContext* context, const Batch& batch, uint64_t counted) {
   // Every pass sees the same bad records: they are counted in the first one only.
-  if (batch->bad.empty() || grant.pass() != 0 || position < counted) return absl::OkStatus();
-  host_.progress().AddBadRecords(context->job(), batch->bad);
+  if (batch.bad.empty() || grant.pass() != 0 || batch.begin < counted) return absl::OkStatus();
+  host_.progress().AddBadRecords(context->job(), batch.bad);
   if (context->config().data().max_bad_records() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        batch->bad.front().message, " (data.max_bad_records is 0: raise it to skip and count such records)"));
+        batch.bad.front().message, " (data.max_bad_records is 0: raise it to skip and count such records)"));
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "proto/scheduler.pb.h"
 #include "worker/train/batch_step.h"
 #include "worker/train/job_context.h"
@@ -64,6 +65,14 @@ struct ComputedBatch {
   uint64_t batch = 0;  // its index in the lane: c
 };
 
+// A split that is opened on all servers, whose first batch is read and whose first pull is under way.
+struct BegunSplit {
+  std::shared_ptr<const RouteMap> routes;
+  OpenedSplit opened;
+  std::unique_ptr<SplitReader> reader;  // null: it has yet to begin
+  size_t step = 0;                      // which of the lane's steps has the batch
+};
+
 // Runs on one thread of its own. Not thread-safe.
 class Lane {
  public:
@@ -77,6 +86,10 @@ class Lane {
   // A question with the next sequence number; `completed` may be null.
   absl::StatusOr<NextWorkReply> Ask(const CompletedWork* completed, uint32_t carried, uint64_t carried_job,
                                     uint32_t wait_ms);
+  // The next thing to do, once what is done is handed in; nullopt: the lane's end.
+  absl::optional<NextWorkReply> NextReply();
+  // Hands in what is done, keeping the lease of `carried`, and takes another one if there is any (asp, ssp).
+  void LeaseNext(const Grant& carried);
   CompletedWork RunGrant(const Grant& grant);
   void RunSplit(const Grant& grant, JobContext* context, CompletedWork* work);
   enum class SplitEnd {
@@ -84,9 +97,19 @@ class Lane {
     kReopen,  // a partition is elsewhere or at another watermark
     kDrop,    // fenced or stopping: somebody else goes on
   };
-  // Trains from where `opened` says. *counted: records of the split whose metrics are counted.
-  absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context, std::shared_ptr<const RouteMap> routes,
-                                     const OpenedSplit& opened, uint64_t* counted, CompletedWork* work);
+  // Opens the split unless it has begun already, and trains it.
+  absl::StatusOr<SplitEnd> OpenAndTrain(const Grant& grant, JobContext* context, BegunSplit* begun, uint64_t* counted,
+                                        CompletedWork* work);
+  // Reads the first batch of a split that was opened, and asks for its rows. `batch`: its index in the lane.
+  absl::Status StartSplit(const Grant& grant, JobContext* context, uint64_t batch, BegunSplit* begun);
+  // While the last batch of `grant` waits to be computed: leases the split after it and begins it with the other step,
+  // as far as that goes without waiting for anything but answers.
+  void BeginNext(const Grant& grant, JobContext* context, size_t step);
+  // What was begun ahead begins anew when its turn has come. No call is in flight afterwards.
+  void ForgetBegun();
+  // Trains a split that has begun. *counted: records of it whose metrics are counted.
+  absl::StatusOr<SplitEnd> TrainFrom(const Grant& grant, JobContext* context, const BegunSplit& begun,
+                                     uint64_t* counted, CompletedWork* work);
   // Waits for a push and, when it is done, counts the batch.
   absl::StatusOr<SplitEnd> FinishPush(const Grant& grant, JobContext* context, size_t step, uint64_t* counted,
                                       CompletedWork* work);
@@ -104,10 +127,12 @@ class Lane {
   absl::StatusOr<OpenedSplit> Open(const Grant& grant, JobContext* context, const RouteMap& routes);
   absl::Status MarkAll(const MarkRequest& prototype, JobContext* context, const RouteMap& routes,
                        RequestOutcome* outcome);
-  // Reads the next batch of a split; never across a watermark of another partition. Records below `counted` were seen
-  // before.
-  absl::Status ReadBatch(const Grant& grant, JobContext* context, SplitReader* reader, uint64_t position,
-                         const std::vector<uint64_t>& watermarks, uint64_t counted, Batch* batch);
+  // Reads the next batch of a split; never across a watermark of another partition.
+  absl::Status ReadBatch(const Grant& grant, SplitReader* reader, uint64_t position,
+                         const std::vector<uint64_t>& watermarks, Batch* batch);
+  // Of a batch that is about to be computed; records below `counted` were seen before. An error when the job takes
+  // none.
+  absl::Status CountBadRecords(const Grant& grant, JobContext* context, const Batch& batch, uint64_t counted);
   absl::Status Compute(BatchStep* step, ComputedBatch* computed);
   void CountTrained(const Grant& grant, JobContext* context, BatchStep* step, const ComputedBatch& computed,
                     uint64_t* counted);
@@ -130,7 +155,10 @@ class Lane {
   uint64_t run_ = 0;         // of the grant worked on: what belongs to an older run than the view's is given up
   int unreachable_ = 0;      // splits given back in a row because a server could not be reached
   Backoff backoff_;          // between attempts to open a split
-  StepTimer timer_;          // of the job below
+  absl::optional<CompletedWork> completed_;  // not handed in yet
+  absl::optional<NextWorkReply> next_;       // what was given ahead (or, to a bsp lane, after its last logical lane)
+  absl::optional<BegunSplit> next_begun_;    // how far the split of next_ is; its step is in use then
+  StepTimer timer_;                          // of the job below
   // Buffers of the job last worked on; steps_ end before the context that they use.
   std::shared_ptr<JobContext> context_;
   std::unique_ptr<ModelWorkspace> workspace_;

@@ -1,4 +1,5 @@
 // The asp and ssp pipeline of a lane: read, pull one batch ahead, compute, push.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -73,22 +74,99 @@ void Lane::FinishBatch(const Grant& grant, JobContext* context, size_t step, uin
   Report(grant, end);
 }
 
-absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* context,
-                                               std::shared_ptr<const RouteMap> routes, const OpenedSplit& opened,
+void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
+  uint64_t counted = 0;
+  backoff_.Reset();
+  undecided_ = kNoStep;
+  absl::optional<BegunSplit> begun = std::exchange(next_begun_, absl::nullopt);
+  while (!host_.killed() && !host_.stopping() && UseGrant(grant)) {
+    if (!begun.has_value()) begun.emplace().routes = context->routes();
+    const std::shared_ptr<const RouteMap> routes = begun->routes;
+    const absl::StatusOr<SplitEnd> end = OpenAndTrain(grant, context, &*begun, &counted, work);
+    begun.reset();
+    // The next split's first pull may go on while this one is handed in, but not while it is trained again.
+    if (!end.ok() || *end != SplitEnd::kFinished || !next_begun_.has_value()) ForgetBegun();
+    CountReach(end.status());
+    if (!end.ok()) {
+      if (!SplitCanGoElsewhere(end.status())) {
+        work->set_error(
+            absl::StrCat(Who(), ", pass ", grant.pass(), ", split ", grant.split(), ": ", end.status().message()));
+      }
+      return;
+    }
+    if (*end == SplitEnd::kFinished) work->set_finished(true);
+    if (*end != SplitEnd::kReopen) return;
+    // The map may be on its way, or the new owner has a partition to restore first; without a newer map the servers'
+    // watermarks decide, after a breath.
+    host_.AwaitMap(grant.job(), routes->version, backoff_.Next());
+  }
+  ForgetBegun();
+}
+
+void Lane::ForgetBegun() {
+  next_begun_.reset();
+  for (std::unique_ptr<BatchStep>& step : steps_) {
+    if (step != nullptr) step->Quiesce();
+  }
+}
+
+absl::StatusOr<Lane::SplitEnd> Lane::OpenAndTrain(const Grant& grant, JobContext* context, BegunSplit* begun,
+                                                  uint64_t* counted, CompletedWork* work) {
+  if (begun->reader == nullptr) {
+    SHOAL_ASSIGN_OR_RETURN(begun->opened, Open(grant, context, *begun->routes));
+    if (begun->opened.outcome == RequestOutcome::kStaleMap) return SplitEnd::kReopen;
+    if (begun->opened.outcome == RequestOutcome::kFenced) return SplitEnd::kDrop;
+    if (lane_ != grant.lane()) {
+      lane_ = grant.lane();
+      clock_ = std::max(grant.clock(), begun->opened.slowest_clock);
+    }
+    const size_t undecided = std::exchange(undecided_, kNoStep);
+    if (undecided != kNoStep && begun->opened.AppliedTo(steps_[undecided]->batch().end)) {
+      FinishBatch(grant, context, undecided, counted, work);
+    }
+    if (begun->opened.watermarks.empty()) return SplitEnd::kFinished;  // done everywhere already
+    SHOAL_RETURN_IF_ERROR(StartSplit(grant, context, clock_, begun));
+  }
+  return TrainFrom(grant, context, *begun, counted, work);
+}
+
+absl::Status Lane::StartSplit(const Grant& grant, JobContext* context, uint64_t batch, BegunSplit* begun) {
+  const uint64_t position = begun->opened.watermarks.front();
+  BatchStep* const step = steps_[begun->step].get();
+  {
+    const StepTimer::Scope data(&timer_, StepTimer::kData);
+    SHOAL_ASSIGN_OR_RETURN(begun->reader, context->train_data().OpenSplit(grant.pass(), grant.split(), position));
+  }
+  SHOAL_RETURN_IF_ERROR(ReadBatch(grant, begun->reader.get(), position, begun->opened.watermarks, &step->batch()));
+  StartPull(grant, begun->routes, step, &computed_[begun->step], batch);
+  return absl::OkStatus();
+}
+
+void Lane::BeginNext(const Grant& grant, JobContext* context, size_t step) {
+  if (host_.stopping() || host_.killed()) return;
+  if (!next_.has_value()) LeaseNext(grant);  // it has one already when this split was opened again
+  if (!next_.has_value()) return;
+  const Grant& next = next_->grant();
+  if (next.eval() || next.job() != grant.job() || next.run() != grant.run() || next.lane() != lane_) return;
+  BegunSplit begun;
+  begun.routes = context->routes();
+  begun.step = step;
+  // Whatever is not as it should be shows again, and is dealt with, when the split's turn has come.
+  absl::StatusOr<OpenedSplit> opened = Open(next, context, *begun.routes);
+  if (!opened.ok() || opened->outcome != RequestOutcome::kOk || opened->watermarks.empty()) return;
+  begun.opened = *std::move(opened);
+  if (StartSplit(next, context, clock_ + 1, &begun).ok()) next_begun_ = std::move(begun);
+}
+
+absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* context, const BegunSplit& begun,
                                                uint64_t* counted, CompletedWork* work) {
-  if (opened.watermarks.empty()) return SplitEnd::kFinished;  // done everywhere already
   const Sync& sync = context->config().sync();
   // With staleness 0 the rows of batch c + 1 may not be read before batch c is applied.
   const bool ahead = host_.options().pull_ahead && (sync.has_asp() || sync.ssp().staleness() > 0);
-  uint64_t position = opened.watermarks.front();
-  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<SplitReader> reader,
-                         context->train_data().OpenSplit(grant.pass(), grant.split(), position));
-  Report(grant, position);
-  size_t current = 0;
+  const std::vector<uint64_t>& watermarks = begun.opened.watermarks;
+  Report(grant, watermarks.front());
+  size_t current = begun.step;
   bool pushing = false;  // the other step's push is not acknowledged yet
-  SHOAL_RETURN_IF_ERROR(
-      ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &steps_[0]->batch()));
-  StartPull(grant, routes, steps_[0].get(), &computed_[0], clock_);
   for (;; current = 1 - current) {
     BatchStep& step = *steps_[current];
     BatchStep& other = *steps_[1 - current];
@@ -106,12 +184,13 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
     if (*outcome == RequestOutcome::kStaleMap) return SplitEnd::kReopen;
     if (host_.options().before_batch) host_.options().before_batch(thread_, clock_);
     if (host_.killed()) return SplitEnd::kDrop;
-    position = step.batch().end;
+    SHOAL_RETURN_IF_ERROR(CountBadRecords(grant, context, step.batch(), *counted));
     const bool last = step.batch().end_of_split;
     if (!last) {
-      SHOAL_RETURN_IF_ERROR(
-          ReadBatch(grant, context, reader.get(), position, opened.watermarks, *counted, &other.batch()));
-      if (ahead) StartPull(grant, routes, &other, &computed_[1 - current], clock_ + 1);
+      SHOAL_RETURN_IF_ERROR(ReadBatch(grant, begun.reader.get(), step.batch().end, watermarks, &other.batch()));
+      if (ahead) StartPull(grant, begun.routes, &other, &computed_[1 - current], clock_ + 1);
+    } else if (ahead) {
+      BeginNext(grant, context, 1 - current);
     }
     SHOAL_RETURN_IF_ERROR(Compute(&step, &computed_[current]));
     StartPush(grant, /*round=*/0, &step, &computed_[current]);
@@ -122,7 +201,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
     SHOAL_ASSIGN_OR_RETURN(SplitEnd end, FinishPush(grant, context, current, counted, work));
     if (end != SplitEnd::kFinished || last) return end;
     if (host_.stopping()) return SplitEnd::kDrop;
-    StartPull(grant, routes, &other, &computed_[1 - current], clock_);
+    StartPull(grant, begun.routes, &other, &computed_[1 - current], clock_);
   }
 }
 
