@@ -40,14 +40,16 @@ void AddBench(CLI::App* root, Action* action) {
     names.push_back(benchmark.name);
     absl::StrAppend(&help, " ", benchmark.name, " (", benchmark.about, ")");
   }
-  CLI::App* const verb = AddVerb(root, "bench",
-                                 "Measure this machine: each part of training beside a bare loop or a raw call that "
-                                 "moves the same bytes; prints a row each. docs/performance.md says what T1, T2 ... are",
-                                 "shoal bench store wire");
+  CLI::App* const verb =
+      AddVerb(root, "bench",
+              "Measure this machine: each part of training beside a bare loop or a raw call that "
+              "moves the same bytes; prints a row each. docs/performance.md says what T1, T2 ... are",
+              "shoal bench store wire");
   verb->add_option("what", options->what, help)->check(CLI::IsMember(names));
   const std::map<std::string, BenchSize> sizes = {
       {"smoke", BenchSize::kSmoke}, {"quick", BenchSize::kQuick}, {"full", BenchSize::kFull}};
-  verb->add_option("--size", options->size, "smoke: only that it works, the figures mean nothing; quick; full: all table sizes, more repeats")
+  verb->add_option("--size", options->size,
+                   "smoke: only that it works, the figures mean nothing; quick; full: all table sizes, more repeats")
       ->transform(CLI::CheckedTransformer(sizes))
       ->default_str("quick");
   verb->add_flag("--json", options->json, "One JSON object a row, with all samples");

@@ -20,6 +20,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
+// A map that has not changed for so long stays.
+constexpr absl::Duration kSettled = absl::Seconds(3);
 constexpr uint64_t kExamples = 512;
 // Different batches of a lane.
 constexpr size_t kBatches = 32;
@@ -107,18 +109,21 @@ class BenchWorker::Impl {
   std::vector<BenchLane> lanes_;
 };
 
+// Servers that have just joined take their share of the partitions; what is measured is a map that stays.
 absl::Status BenchWorker::Impl::AwaitView() {
   const absl::Duration end = Clock::Steady().Now() + kTimeout;
-  while (Clock::Steady().Now() < end) {
+  absl::Duration since = Clock::Steady().Now();
+  for (absl::Duration now = since; now < end; now = Clock::Steady().Now()) {
     const ClusterView view = member_->view();
     for (const JobView& job : view.jobs()) {
       if (job.job() != id_ || job.owner_size() == 0) continue;
+      if (job.map_version() != view_.map_version()) since = now;
       view_ = job;
-      return absl::OkStatus();
+      if (now - since >= kSettled) return absl::OkStatus();
     }
-    member_->AwaitView(view.version(), absl::Seconds(1));
+    member_->AwaitView(view.version(), absl::Milliseconds(200));
   }
-  return absl::DeadlineExceededError("the job did not start");
+  return absl::DeadlineExceededError("the job did not start, or its partitions did not come to rest");
 }
 
 absl::StatusOr<BenchLane> BenchWorker::Impl::TakeLane(uint32_t thread) {
