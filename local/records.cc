@@ -55,6 +55,9 @@ Json RecordJson(const FeatureSchema& schema, const Batch& batch, uint32_t row) {
 }  // namespace
 
 absl::Status VisitRecords(const Job& job, const RecordRange& range, const std::function<void(const Json&)>& visit) {
+  if (range.begin >= range.end) {
+    return absl::InvalidArgumentError(absl::StrCat("end: ", range.end, ", must be above begin, ", range.begin));
+  }
   if (range.pass >= job.data().passes()) {
     return absl::OutOfRangeError(absl::StrCat("pass: ", range.pass, ", must be below ", job.data().passes()));
   }

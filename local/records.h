@@ -21,7 +21,8 @@ struct RecordRange {
 
 // Calls visit with one object per record, in order: {record, id, label or labels, dense: {name: value}, slots: {name:
 // [key, ...]}, weights: {name: [...]} where not all are 1}, or {error} for a bad record, without a number of its own.
-// Reads only the job's training input. OUT_OF_RANGE when the job has no such pass or split.
+// Reads only the job's training input. OUT_OF_RANGE when the job has no such pass or split;
+// INVALID_ARGUMENT when the range is empty.
 absl::Status VisitRecords(const Job& job, const RecordRange& range,
                           const std::function<void(const nlohmann::ordered_json&)>& visit);
 

@@ -293,6 +293,12 @@ double SecondsLeft(const JobStatus& status) {
   return done <= 0 ? std::nan("") : status.seconds() * (1 - done) / done;
 }
 
+// A table has a line for each row: `logs` and --json have the whole text.
+std::string FirstLine(const std::string& text) {
+  const size_t end = text.find('\n');
+  return end == std::string::npos ? text : absl::StrCat(text.substr(0, end), " ...");
+}
+
 }  // namespace
 
 std::string StateName(JobState state) { return JobState_Name(state); }
@@ -343,6 +349,7 @@ nlohmann::ordered_json JobSummaryJson(const JobStatus& status) {
           {"pass", status.pass()},
           {"passes", status.passes()},
           {"examples", status.examples()},
+          {"examples_before", status.examples_before()},
           {"examples_per_second", NumberOrNull(status.examples_per_second())},
           {"splits_done", status.splits_done()},
           {"splits", status.splits()},
@@ -386,6 +393,10 @@ std::string JobText(const JobStatus& status) {
   absl::StrAppendFormat(&text, "\n  examples    %d in %d pass%s, %.1f s, %.0f examples/s, %s\n", status.examples(),
                         status.passes(), status.passes() == 1 ? "" : "es", status.seconds(),
                         status.examples_per_second(), status.sync());
+  if (status.examples_before() > 0) {
+    absl::StrAppendFormat(&text, "              %d of them in the checkpoint that it went on from\n",
+                          status.examples_before());
+  }
   if (status.rounds() > 0) absl::StrAppend(&text, "  rounds      ", status.rounds(), "\n");
   AppendMetricsLine("train", status.train(), &text);
   if (status.has_eval()) AppendMetricsLine("eval", status.eval(), &text);
@@ -405,16 +416,18 @@ std::string JobText(const JobStatus& status) {
 nlohmann::ordered_json ClusterJson(const ClusterStatus& status) {
   Json processes = Json::array();
   for (const ProcessStatus& process : status.processes()) {
-    processes.push_back({{"name", process.name()},
-                         {"process", process.process()},
-                         {"role", process.role() == WORKER ? "worker" : "server"},
-                         {"state", process.state()},
-                         {"address", process.address()},
-                         {"seconds_since_heartbeat", NumberOrNull(process.seconds_since_heartbeat())},
-                         {"threads", process.threads()},
-                         {"cores", process.cores()},
-                         {"memory_bytes", process.memory_bytes()},
-                         {"device", process.device()}});
+    processes.push_back(
+        {{"name", process.name()},
+         {"process", process.process()},
+         {"role", process.role() == WORKER ? "worker" : "server"},
+         {"state", process.state()},
+         {"address", process.address()},
+         {"seconds_since_heartbeat", NumberOrNull(process.seconds_since_heartbeat())},
+         {"threads", process.threads()},
+         {"cores", process.cores()},
+         {"memory_bytes", process.memory_bytes()},
+         {"device", process.device()},
+         {"unreachable", std::vector<std::string>(process.unreachable().begin(), process.unreachable().end())}});
   }
   Json jobs = Json::array();
   for (const JobStatus& job : status.jobs()) jobs.push_back(JobSummaryJson(job));
@@ -432,6 +445,7 @@ std::string ClusterText(const ClusterStatus& status) {
     absl::StrAppendFormat(&text, "%-20s %-7s %-8s %-22s %7d %6d  %.1f s ago\n", process.name(),
                           worker ? "worker" : "server", process.state(), process.address(), process.threads(),
                           process.cores(), process.seconds_since_heartbeat());
+    for (const std::string& server : process.unreachable()) absl::StrAppend(&text, "  cannot reach ", server, "\n");
   }
   if (workers == 0) absl::StrAppend(&text, "no workers: jobs wait until one joins\n");
   return absl::StrCat(text, "\n", JobListText(status.jobs()));
@@ -444,7 +458,7 @@ std::string JobListText(const google::protobuf::RepeatedPtrField<JobStatus>& job
   for (const JobStatus& job : jobs) {
     absl::StrAppendFormat(&text, "%6d  %-24s %-10s %4.0f %% %12d %12.0f  %s\n", job.job(), job.name(),
                           StateName(job.state()), 100 * ShareDone(job), job.examples(), job.examples_per_second(),
-                          job.reason());
+                          FirstLine(job.reason()));
   }
   return text;
 }
@@ -484,7 +498,7 @@ std::string ProgressText(const JobStatus& status) {
   }
   const std::string time = TimeText(status.counters().time());
   if (!time.empty()) absl::StrAppend(&text, "  [", time, "]");
-  if (!status.reason().empty()) absl::StrAppend(&text, "  (", status.reason(), ")");
+  if (!status.reason().empty()) absl::StrAppend(&text, "  (", FirstLine(status.reason()), ")");
   return text;
 }
 

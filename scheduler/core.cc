@@ -31,7 +31,13 @@ void SchedulerCore::Resume() {
   for (const StoredJob& stored : state_->jobs()) {
     auto job = std::make_unique<ActiveJob>(context_, stored);
     const auto rounds = state_->rounds().find(job->id());
-    job->Resume(rounds == state_->rounds().end() ? nullptr : &rounds->second);
+    const auto progress = state_->progress().find(job->id());
+    const auto log = state_->logs().find(job->id());
+    StoredLife life;
+    if (rounds != state_->rounds().end()) life.rounds = &rounds->second;
+    if (progress != state_->progress().end()) life.progress = &progress->second;
+    if (log != state_->logs().end()) life.log = &log->second;
+    job->Resume(life);
     if (!job->request_id().empty()) request_ids_[job->request_id()] = job->id();
     (job->ended() ? ended : active_).push_back(job.get());
     jobs_[stored.id()] = std::move(job);
@@ -148,6 +154,7 @@ void SchedulerCore::ForgetEndedJobs() {
     const auto job = jobs_.find(ended_.front());
     request_ids_.erase(job->second->request_id());
     state_->EraseJob(job->first);
+    state_->EraseLog(job->first);
     jobs_.erase(job);
   }
 }

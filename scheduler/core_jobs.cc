@@ -112,6 +112,11 @@ void SchedulerCore::Status(const Empty& /*request*/, Done<ClusterStatus> done) {
     out->set_cores(process.info.cores());
     out->set_memory_bytes(process.info.memory_bytes());
     out->set_device(process.info.device());
+    for (const Unreachable& entry : process.unreachable) {
+      const auto server = members_.all().find(entry.server());
+      if (!process.alive() || server == members_.all().end()) continue;
+      out->add_unreachable(absl::StrCat(server->second.Title(), " for ", entry.seconds(), " s: ", entry.error()));
+    }
   }
   for (const auto& [id, job] : jobs_) *status.add_jobs() = job->Status(false);
   Answer<ClusterStatus>(std::move(done), std::move(status));

@@ -52,6 +52,9 @@ void SchedulerCore::Heartbeat(const HeartbeatRequest& request, Done<HeartbeatRep
   }
   Process* const process = *found;
   members_.Heard(process, Now());
+  const auto& unreachable = request.unreachable();
+  process->unreachable.assign(unreachable.begin(), unreachable.end());
+  for (ActiveJob* job : active_) job->OnUnreachable(*process);
   const auto active = [this](uint64_t id) {
     ActiveJob* const job = FindJob(id);
     return job == nullptr || job->ended() ? nullptr : job;

@@ -259,6 +259,8 @@ TEST_CASE("Recovery: a job goes on from the newest checkpoint that can be read",
   }
   CHECK_THAT(sim.LogText(id), Contains("its checksum is wrong") && Contains("takes its place: " + paths[good - 1]));
   CheckExact(&sim, id, 120);
+  CHECK(sim.Status(id).examples() == 120 * SimCluster::kRecords);
+  CHECK(sim.Status(id).examples_before() > 0);
 }
 
 TEST_CASE("Recovery: one named checkpoint, or one of another training, does not give way to an older one",
@@ -279,6 +281,65 @@ TEST_CASE("Recovery: one named checkpoint, or one of another training, does not 
   sim.RunJob(id, 200);
   CHECK(sim.Status(id).state() == FAILED);
   CHECK_THAT(sim.Status(id).reason(), Contains(sim.newest_checkpoint));
+}
+
+TEST_CASE("Recovery: what a job counted and went through survives restarts of the scheduler", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "ssp", "bsp");
+  const int every = GENERATE(5, 12);  // turns between restarts
+  SimCluster sim(TemporaryFile("life.db"));
+  sim.splits = 40;
+  AddFleet(&sim, 2, 2, 2);
+  const uint64_t id = sim.Submit(Saved(sync, 500));
+  TrainTo(&sim, id, 8);
+  sim.Kill(sim.Find("s1"));
+  for (int t = 0; t < 300 && sim.Status(id).recoveries_in_all() == 0; ++t) sim.Turn(absl::Milliseconds(50));
+  REQUIRE(sim.Status(id).recoveries_in_all() == 1);
+  const std::string what = sim.Status(id).recoveries(0).what();
+  REQUIRE(sim.Status(id).state() == RUNNING);
+  for (int t = 0; sim.Status(id).state() < SUCCEEDED && t < 8; ++t) {
+    Rest(&sim, absl::Seconds(1.5));  // it is stored
+    const uint64_t before = sim.Status(id).examples();
+    sim.Restart();
+    CHECK(sim.Status(id).recoveries_in_all() == 1);
+    if (sim.Status(id).state() < SUCCEEDED) CHECK(sim.Status(id).examples() == before);
+    sim.RunJob(id, every);
+  }
+  sim.RunJob(id);
+  CheckExact(&sim, id, 80);
+  sim.Restart();
+  const JobStatus status = sim.Status(id);
+  CHECK(status.examples() == 80 * SimCluster::kRecords);
+  REQUIRE(status.recoveries_size() == 1);
+  CHECK(status.recoveries(0).what() == what);
+  CHECK_THAT(sim.LogText(id), Contains("submitted as job") && Contains(what) &&
+                                  Contains("the scheduler was restarted") && Contains("state SUCCEEDED"));
+}
+
+TEST_CASE("Recovery: all examples are counted whatever workers had not told when they died", "[scheduler][unit]") {
+  const std::string sync = GENERATE("asp", "bsp");
+  SimCluster sim;
+  sim.splits = 30;
+  AddFleet(&sim, 1, 3, 2);
+  const uint64_t id = sim.Submit(SimJob(sync));
+  for (const char* name : {"w0", "w1"}) {
+    TrainTo(&sim, id, sim.Status(id).splits_done() + 5);
+    for (int t = 0; t < 40; ++t) sim.StepAll();  // without a heartbeat
+    sim.Kill(sim.Find(name));
+  }
+  sim.RunJob(id);
+  CheckExact(&sim, id, 60);
+  CHECK(sim.Status(id).examples() == 60 * SimCluster::kRecords);
+}
+
+TEST_CASE("Start: warm start from a table that the model does not have", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  Job job = SimJob("asp");
+  job.mutable_warm_start()->set_checkpoint("/other");
+  job.mutable_warm_start()->add_tables("wide");
+  const JobStatus status = sim.RunJob(sim.Submit(job), 100);
+  CHECK(status.state() == FAILED);
+  CHECK_THAT(status.reason(), Contains("warm_start.tables: the model has no table or tensor called \"wide\""));
 }
 
 TEST_CASE("Submit: going on from the newest checkpoint needs a directory of them", "[scheduler][unit]") {

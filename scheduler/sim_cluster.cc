@@ -95,9 +95,10 @@ void SimCluster::Heartbeat(SimProcess* process) {
     for (const auto& [p, partition] : job.served) {
       PartitionLoad* const load = report->add_partitions();
       load->set_partition(p);
-      load->set_bytes(1000);
+      load->set_bytes(this->load ? this->load(*process, p) : 1000);
     }
   }
+  for (const Unreachable& server : process->unreachable) *request.add_unreachable() = server;
   Ask(scheduler.get(), &Scheduler::Heartbeat, request);
 }
 
@@ -202,6 +203,9 @@ void SimCluster::ReportDone(SimProcess* process, const Task& task, TaskResult* r
     out->set_partition(p);
     out->set_prefix(partition.done.prefix());
     for (uint64_t s : partition.done.extra()) out->add_extra(s);
+    uint64_t examples = 0;
+    for (const auto& [split, records] : partition.applied) examples += records;
+    out->set_examples(examples);
     out->set_rounds_applied(job.rounds_applied);
     for (const auto& [split, watermark] : partition.watermark) {
       OpenSplitState* const open = out->add_open();

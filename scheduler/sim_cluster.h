@@ -66,6 +66,7 @@ struct SimHeld {
   JobView routes;  // as they were when the split was opened
   bool open = false;
   uint64_t position = 0;       // asp, ssp: records that all servers have
+  uint64_t counted = 0;        // records whose metrics it has reported
   std::set<uint64_t> marks;    // asp, ssp: watermarks that no batch may straddle
   std::set<uint64_t> servers;  // asp, ssp: that have taken the batch in flight
   uint64_t round = 0;          // bsp: next to contribute to
@@ -88,6 +89,7 @@ struct SimProcess {
   ClusterView view;
   std::vector<SimThread> threads;
   std::vector<MetricSegment> segments;
+  std::vector<Unreachable> unreachable;
   std::map<uint64_t, SimServerJob> jobs;
   std::map<Task::Kind, std::string> failing;  // tasks that fail, with this message
   std::set<Task::Kind> stuck;                 // tasks that never end
@@ -152,9 +154,10 @@ class SimCluster {
   std::set<std::string> damaged;            // checkpoints that cannot be read
   std::map<std::string, uint64_t> answers;  // "DUPLICATE" ... -> how often
   uint64_t splits = 6, eval_splits = 2;
-  std::string newest_checkpoint;          // in the one checkpoint directory that there is
-  std::function<void(PartInfo*)> tamper;  // with every part that is written
-  bool parted = false;                    // a split vanishes from a partition before the next report
+  std::string newest_checkpoint;                                        // in the one checkpoint directory that there is
+  std::function<uint64_t(const SimProcess&, uint32_t partition)> load;  // bytes that servers report; none: 1000
+  std::function<void(PartInfo*)> tamper;                                // with every part that is written
+  bool parted = false;  // a split vanishes from a partition before the next report
 
  private:
   // --- Tasks (sim_cluster.cc) ---
@@ -180,6 +183,8 @@ class SimCluster {
   Pushed PushTo(const JobView& routes, uint64_t server, const Grant& grant, uint64_t begin, uint64_t end);
   bool WorkRound(SimProcess* worker, SimThread* thread, size_t held);
   void ApplyRounds(SimServerJob* job);
+  // Metrics of a batch that all servers have.
+  static void Count(SimProcess* worker, SimHeld* held, uint64_t begin, uint64_t end);
   void HandIn(SimProcess* worker, SimThread* thread, size_t held, bool finished);
 };
 

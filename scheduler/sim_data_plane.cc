@@ -202,6 +202,7 @@ bool SimCluster::PushBatch(SimProcess* worker, SimThread* thread, size_t index) 
     return true;
   }
   held.servers.clear();
+  Count(worker, &held, held.position, end);
   held.position = end;
   return true;
 }
@@ -279,6 +280,7 @@ bool SimCluster::WorkRound(SimProcess* worker, SimThread* thread, size_t index) 
     ApplyRounds(&job);
   }
   ++held.round;
+  Count(worker, &held, begin, begin + kBatch);
   if (held.round == end) HandIn(worker, thread, index, true);
   return true;
 }
@@ -305,6 +307,21 @@ void SimCluster::ApplyRounds(SimServerJob* job) {
   }
 }
 
+void SimCluster::Count(SimProcess* worker, SimHeld* held, uint64_t begin, uint64_t end) {
+  if (begin < held->counted) return;  // computed again
+  held->counted = end;
+  const Grant& grant = held->reply.grant();
+  MetricSegment segment;
+  segment.set_job(grant.job());
+  segment.set_run(grant.run());
+  segment.set_pass(grant.pass());
+  segment.set_split(grant.split());
+  segment.set_begin(begin);
+  segment.set_end(end);
+  segment.mutable_sums()->set_examples(end - begin);
+  worker->segments.push_back(segment);
+}
+
 void SimCluster::HandIn(SimProcess* worker, SimThread* thread, size_t index, bool finished) {
   const SimHeld& held = thread->held[index];
   const Grant& grant = held.reply.grant();
@@ -317,16 +334,6 @@ void SimCluster::HandIn(SimProcess* worker, SimThread* thread, size_t index, boo
   work.set_clock(grant.clock() + 2);
   work.set_next_round(held.round);
   if (grant.eval()) work.mutable_eval()->set_examples(kRecords);
-  if (finished && !grant.eval() && held.reply.kind() == NextWorkReply::GRANT) {
-    MetricSegment segment;
-    segment.set_job(grant.job());
-    segment.set_run(grant.run());
-    segment.set_pass(grant.pass());
-    segment.set_split(grant.split());
-    segment.set_end(kRecords);
-    segment.mutable_sums()->set_examples(kRecords);
-    worker->segments.push_back(segment);
-  }
   thread->finished.push_back(work);
   thread->held.erase(thread->held.begin() + static_cast<long>(index));
 }

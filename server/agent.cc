@@ -73,6 +73,7 @@ class ServerAgent::Impl {
     callbacks.collect = [this] {
       HeartbeatRequest request;
       for (uint64_t job : server_.Jobs()) *request.add_server_jobs() = server_.Report(job);
+      for (Unreachable& server : server_.UnreachableServers()) *request.add_unreachable() = std::move(server);
       return request;
     };
     callbacks.tick = [this] { server_.Tick(); };

@@ -288,6 +288,14 @@ ServerJobReport ParameterServer::Report(uint64_t id) const {
   return report;
 }
 
+std::vector<Unreachable> ParameterServer::UnreachableServers() const {
+  std::map<uint64_t, Unreachable> found;
+  for (const auto& [id, job] : impl_->All()) job->AddUnreachable(&found);
+  std::vector<Unreachable> out;
+  for (auto& [server, entry] : found) out.push_back(std::move(entry));
+  return out;
+}
+
 std::vector<uint64_t> ParameterServer::Jobs() const {
   std::vector<uint64_t> out;
   for (const auto& [id, job] : impl_->All()) out.push_back(id);

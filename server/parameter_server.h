@@ -99,6 +99,8 @@ class ParameterServer {
   absl::StatusOr<PartInfo> WritePart(uint64_t job, const CheckpointTask& task, absl::Duration timeout);
   absl::StatusOr<std::vector<TableDigest>> Digest(uint64_t job) const;
   ServerJobReport Report(uint64_t job) const;
+  // Other servers that this one calls in vain.
+  std::vector<Unreachable> UnreachableServers() const;
   std::vector<uint64_t> Jobs() const;
 
  private:

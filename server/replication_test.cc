@@ -323,6 +323,27 @@ TEST_CASE("Backup: an old primary is refused after the promotion and acknowledge
   CHECK(cluster.server(0).ReportDone(1)->empty());
 }
 
+TEST_CASE("Backup: one that does not answer is reported until it does", "[server][unit]") {
+  Replicated replicated;
+  TestCluster& cluster = replicated.cluster;
+  const auto silent = [&] { return cluster.server(0).UnreachableServers(); };
+  CHECK(silent().empty());
+  cluster.network().fate = [](const ReplicaRequest&) { return ReplicaFate::kLoseRequest; };
+  cluster.PushTo(0, Batch(1));
+  CHECK(silent().empty());  // it may be a moment only
+  cluster.clock().Advance(absl::Seconds(3));
+  cluster.server(0).Tick();
+  REQUIRE(silent().size() == 1);
+  CHECK(silent()[0].server() == cluster.view().servers(1).process());
+  CHECK(silent()[0].seconds() == 3);
+  CHECK(silent()[0].error() == "request lost");
+  CHECK(cluster.server(1).UnreachableServers().empty());
+  cluster.network().fate = nullptr;
+  cluster.clock().Advance(absl::Seconds(1));
+  cluster.server(0).Tick();
+  CHECK(silent().empty());
+}
+
 TEST_CASE("Backup: without memory it refuses, the primary tells the lane, and nothing is lost", "[server][unit]") {
   constexpr uint64_t kLimit = 8 << 20;
   JobConfig config = TestCluster::DefaultConfig();

@@ -36,7 +36,6 @@ class BackgroundWriter;
 class ServerJob : public std::enable_shared_from_this<ServerJob> {
  public:
   using Done = ParameterServer::Done;
-
   static absl::StatusOr<std::shared_ptr<ServerJob>> Create(const ParameterServerOptions& options,
                                                            const JobConfig& config, const JobView& view, uint64_t self);
 
@@ -53,7 +52,6 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
                          std::string* report);
   // The receiving side of both.
   absl::Status Receive(const ReplicaRequest& request, ReplicaReply* reply);
-
   // The partitions that the map gives to this server.
   std::vector<uint32_t> Mine() const;
   // Makes these partitions, or loads them from a checkpoint directory, several at a time, then serves them. One that is
@@ -77,6 +75,8 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   absl::StatusOr<PartInfo> WritePart(const CheckpointTask& task, absl::Duration timeout);
   std::vector<TableDigest> Digest() const;
   ServerJobReport Report() const;
+  // Adds the backups that have not answered for a second.
+  void AddUnreachable(std::map<uint64_t, Unreachable>* out) const;
 
  private:
   // A partition that is being copied to another server.

@@ -252,6 +252,24 @@ absl::Status ServerJob::Follow(uint64_t task, const Copying& copying, const Repl
   return AwaitStep(stream, copying.partition.get());
 }
 
+void ServerJob::AddUnreachable(std::map<uint64_t, Unreachable>* out) const {
+  std::vector<std::shared_ptr<ReplicaStream>> streams;
+  {
+    MutexLock lock(&mu_);
+    for (const auto& [process, stream] : streams_) streams.push_back(stream);
+  }
+  for (const std::shared_ptr<ReplicaStream>& stream : streams) {
+    const absl::optional<ReplicaStream::Silence> silence = stream->silence();
+    if (!silence.has_value()) continue;
+    const int64_t seconds = absl::ToInt64Seconds(options_.clock->Now() - silence->since);
+    if (seconds < 1) continue;
+    Unreachable& entry = (*out)[stream->target()];
+    entry.set_server(stream->target());
+    entry.set_seconds(std::max(entry.seconds(), static_cast<uint32_t>(seconds)));
+    entry.set_error(silence->error);
+  }
+}
+
 absl::Status ServerJob::AddBackup(uint64_t task, const std::vector<uint32_t>& partitions, const ServerAddress& target,
                                   std::string* report) {
   if (schema_->sync == SyncMode::kBsp) {

@@ -1,5 +1,8 @@
 #include "proto/job/job_check.h"
 
+#include <set>
+#include <string>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/job/scalar_values.h"
@@ -107,7 +110,23 @@ void CheckRecovery(const Job& job, const ReportJobError& report) {
   }
 }
 
+// The number of batches stands by itself only when it is not the default.
+constexpr uint32_t kDefaultHotRowStaleness = 4;
+
+void CheckWarmStart(const WarmStart& warm_start, const ReportJobError& report) {
+  std::set<std::string> seen;
+  for (int i = 0; i < warm_start.tables_size(); ++i) {
+    if (seen.insert(warm_start.tables(i)).second) continue;
+    report(absl::StrCat("warm_start.tables.", i), absl::StrCat("\"", warm_start.tables(i), "\" is named twice"));
+  }
+}
+
 void CheckTraining(const Job& job, const ReportJobError& report) {
+  CheckWarmStart(job.warm_start(), report);
+  const uint32_t staleness = job.hot_rows().staleness();
+  if (job.hot_rows().bytes() == 0 && staleness != 0 && staleness != kDefaultHotRowStaleness) {
+    report("hot_rows.staleness", "no rows are kept without hot_rows.bytes");
+  }
   if (job.hot_rows().bytes() > 0 && job.sync().has_bsp()) {
     report("hot_rows",
            "rows are kept between batches in asp and ssp only: a bsp round reads what the round before wrote");

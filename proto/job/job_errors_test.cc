@@ -56,6 +56,8 @@ TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
             {"hot_rows: 1TiB\n", "j:4:11: hot_rows.bytes: 1TiB is too large: must be <= 16GiB"},
             {"checkpoint: {dir: c, every: 18446744073709551615ms}\n",
              "j:4:29: checkpoint.every: 18446744073709551615ms is too large: must be <= 31536000s"},
+            {"hot_rows: {staleness: 8}\n", "j:4:23: hot_rows.staleness: no rows are kept without hot_rows.bytes"},
+            {"warm_start: {checkpoint: c, tables: [a, b, a]}\n", "j:4:44: warm_start.tables.2: \"a\" is named twice"},
             {"precision: f16\n", "j:4:12: precision: \"f16\" is not one of f32, bf16; did you mean bf16?"},
             {"wire: {push: bf17}\n", "j:4:14: wire.push: \"bf17\" is not one of f32, bf16, f16; did you mean bf16?"},
             {"wire: bf16\n", "j:4:7: wire: a mapping ({key: value}) is expected, not a single value"},

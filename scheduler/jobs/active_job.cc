@@ -21,7 +21,8 @@ ActiveJob::ActiveJob(const JobEnvironment& context, StoredJob stored)
     : context_(context),
       stored_(std::move(stored)),
       tasks_(context.tasks),
-      partitions_(context, &stored_, &tasks_, &log_) {
+      partitions_(context, &stored_, &tasks_, &log_),
+      kept_(context.state) {
   if (stored_.run() == 0) {
     stored_.set_run(1);
     stored_.set_state(QUEUED);
@@ -46,6 +47,7 @@ void ActiveJob::Tick() {
   }
   Advance();
   if (progress_ && Now() - last_bump_ >= kProgressInterval) Bump();
+  kept_.Save(id(), Now(), log_, metrics_.get(), recoveries_, RanFor());
 }
 
 void ActiveJob::Cancel() {
@@ -223,16 +225,21 @@ void ActiveJob::Bump() {
   version_ = context_.state->Next(Counter::kVersion);
   last_bump_ = Now();
   progress_ = false;
+  kept_.Touch();
   context_.changes->jobs = true;
 }
 
+absl::Duration ActiveJob::RanFor() const {
+  return running_since_ == absl::InfiniteDuration() ? ran_for_ : ran_for_ + (Now() - running_since_);
+}
+
 void ActiveJob::StopTimer() {
-  if (running_since_ != absl::InfiniteDuration()) ran_for_ = Now() - running_since_;
+  ran_for_ = RanFor();
   running_since_ = absl::InfiniteDuration();
 }
 
 void ActiveJob::SetState(JobState state) {
-  if (state == RUNNING) running_since_ = Now();
+  if (state == RUNNING && running_since_ == absl::InfiniteDuration()) running_since_ = Now();
   stored_.set_state(state);
   Persist();
   Log(absl::StrCat("state ", JobState_Name(state)));
@@ -264,6 +271,7 @@ void ActiveJob::End(JobState state, const std::string& reason) {
   stored_.mutable_final_status()->set_version(version_);
   Persist();
   context_.state->EraseRounds(id());
+  kept_.End(id(), log_);
   ledger_.reset();
   rounds_ = nullptr;
   evaluation_.reset();

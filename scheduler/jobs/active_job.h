@@ -15,6 +15,7 @@
 #include "scheduler/jobs/job_metrics.h"
 #include "scheduler/jobs/job_partitions.h"
 #include "scheduler/jobs/job_tasks.h"
+#include "scheduler/jobs/progress_store.h"
 #include "scheduler/jobs/recoveries.h"
 #include "scheduler/ledger/pass_ledger.h"
 #include "scheduler/ledger/round_ledger.h"
@@ -30,8 +31,8 @@ class ActiveJob {
   ActiveJob(const JobEnvironment& context, StoredJob stored);
 
   // --- Life (active_job.cc, active_job_start.cc) ---
-  void Start();                             // QUEUED -> STARTING
-  void Resume(const StoredRounds* rounds);  // after a restart of the scheduler
+  void Start();                         // QUEUED -> STARTING
+  void Resume(const StoredLife& life);  // after a restart of the scheduler
   void Tick();
   void Cancel();
   void Fail(const std::string& reason);
@@ -45,13 +46,13 @@ class ActiveJob {
   absl::Status CheckDrain(const Process& process, uint32_t grace_ms) const;
   void OnDrain(const Process& process, const std::string& reason);
   bool Needs(uint64_t process) const { return !ended() && partitions_.Needs(process); }
-
   // --- Reports (active_job_reports.cc) ---
   void OnLaneReport(const Process& process, const LaneReport& report);
   void OnSegment(const Process& process, const MetricSegment& segment);
   void OnWorkerReport(const Process& process, const WorkerJobReport& report);
   void OnServerReport(const Process& process, const ServerJobReport& report);
   void OnError(const JobError& error);
+  void OnUnreachable(const Process& process);  // process.unreachable is new
 
   // --- Work (active_job_work.cc) ---
   bool HasWorkFor(const Process& process);
@@ -86,6 +87,7 @@ class ActiveJob {
   void Persist() { context_.state->PutJob(stored_); }
   void SetState(JobState state);
   void StopTimer();
+  absl::Duration RanFor() const;  // seconds RUNNING
   void SetReason(const std::string& reason);
   void End(JobState state, const std::string& reason);
   void DropEverywhere();
@@ -174,7 +176,6 @@ class ActiveJob {
   LiveSet live_;
   std::set<uint64_t> refused_;    // workers whose fingerprint differs
   std::set<std::string> warned_;  // warnings of servers that are in the log
-
   bool auditing_ = false;
   std::vector<PartitionDone> reported_;  // of the audit under way
   absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
@@ -187,12 +188,11 @@ class ActiveJob {
   uint64_t cut_margin_ = 2;                      // rounds between the newest one known and the cut
   uint32_t cut_attempts_ = 0;
   DeltaChain chain_;
-  absl::optional<absl::Duration> watched_since_;  // bsp, cancelled: whether rounds progress beyond watched_rounds_
-  uint64_t watched_rounds_ = 0;
-  absl::Duration watch_again_;
+  RoundWatch watch_;  // bsp, cancelled
 
   bool progress_ = false;  // since the last version
-  absl::Duration last_bump_, running_since_ = absl::InfiniteDuration(), ran_for_, reports_until_;
+  ProgressStore kept_;
+  absl::Duration last_bump_, running_since_ = absl::InfiniteDuration(), ran_for_, reports_until_;  // ran_for_: before
 };
 
 }  // namespace shoal

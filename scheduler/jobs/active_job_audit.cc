@@ -77,12 +77,15 @@ void ActiveJob::FinishAudit() {
   if (!CheckReported()) return;
   auditing_ = false;
   const uint64_t limit = audit_limit_;
-  const DoneSet truth = Intersect(reported_, limit);
-  reported_.clear();
+  const std::vector<PartitionDone> reported = std::exchange(reported_, {});
+  const DoneSet truth = Intersect(reported, limit);
   const uint64_t missing = ledger_->Reconcile(truth, limit);
   if (missing == 0) {
     audit_unclean_since_ = absl::InfiniteDuration();
-    if (ledger_->AllDone() && ledger_->Audited()) BeginFinalizing();
+    if (!ledger_->AllDone() || !ledger_->Audited()) return;
+    // What a worker had not told when it died is applied all the same.
+    metrics_->Settle(reported, truth);
+    BeginFinalizing();
   } else if (rounds_ == nullptr) {
     audit_unclean_since_ = absl::InfiniteDuration();
     Log(absl::StrCat("audit: partitions miss ", missing, " splits that were handed in; they are leased again"));

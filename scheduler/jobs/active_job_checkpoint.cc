@@ -70,19 +70,19 @@ void ActiveJob::BeginCheckpoint() {
 
 void ActiveJob::CutCancelled() {
   // A server that waits for a round that never comes does no other task meanwhile, so the cut is chosen before.
-  if (!watched_since_.has_value()) {
-    watched_since_ = Now();
-    watched_rounds_ = rounds_applied_;
-    watch_again_ = Now() + kWatchInterval;
-  } else if (rounds_applied_ > watched_rounds_) {
-    watched_since_.reset();
+  if (!watch_.since.has_value()) {
+    watch_.since = Now();
+    watch_.rounds = rounds_applied_;
+    watch_.again = Now() + kWatchInterval;
+  } else if (rounds_applied_ > watch_.rounds) {
+    watch_.since.reset();
     WriteParts(cut_margin_);
     return;
   }
-  if (live_.lanes().empty() || Now() - *watched_since_ >= kStandstill) {
+  if (live_.lanes().empty() || Now() - *watch_.since >= kStandstill) {
     WriteParts(0);
-  } else if (Now() >= watch_again_) {
-    watch_again_ = Now() + kWatchInterval;
+  } else if (Now() >= watch_.again) {
+    watch_.again = Now() + kWatchInterval;
     ForEachOwner(Group::kCut, NewTask(Task::REPORT_DONE));
   }
 }

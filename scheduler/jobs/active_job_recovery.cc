@@ -27,12 +27,13 @@ void ActiveJob::BeginRun() {
   ledger_.reset();
   rounds_ = nullptr;
   evaluation_.reset();
+  if (metrics_ != nullptr) metrics_->BeginRun();
   live_.Clear();
   next_lane_ = context_.state->Peek(Counter::kLane);
   LiveSetChanged();
   context_.state->EraseRounds(id());
   rounds_applied_ = unsaved_rounds_ = 0;
-  watched_since_.reset();
+  watch_.since.reset();
   stored_.set_run(run() + 1);
   stored_.set_restore_from(stored_.checkpoint());
   stored_.set_preparing(true);

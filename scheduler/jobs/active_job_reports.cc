@@ -12,10 +12,10 @@ void ActiveJob::OnLaneReport(const Process& process, const LaneReport& report) {
 }
 
 void ActiveJob::OnSegment(const Process& process, const MetricSegment& segment) {
-  if (metrics_ == nullptr || segment.run() != run()) return;
+  if (metrics_ == nullptr || segment.run() > run()) return;
   const uint64_t splits = stored_.plan().train().splits_size();
   if (segment.pass() >= job().data().passes() || segment.split() >= splits) return;
-  const absl::Status status = metrics_->AddSegment(segment);
+  const absl::Status status = metrics_->AddSegment(segment, segment.run() < run());
   if (!status.ok()) Fail(absl::StrCat(process.Title(), ": metrics: ", status.message()));
   progress_ = true;
 }
@@ -40,6 +40,19 @@ void ActiveJob::OnServerReport(const Process& process, const ServerJobReport& re
   if (report.warning().empty()) return;
   const std::string warning = absl::StrCat(process.Title(), ": ", report.warning());
   if (warned_.insert(warning).second && warned_.size() <= EventLog::kMaxLines) Log(warning);
+}
+
+void ActiveJob::OnUnreachable(const Process& process) {
+  for (const Unreachable& entry : process.unreachable) {
+    if (ended() || !partitions_.map().Uses(entry.server())) continue;
+    partitions_.OnUnreachable(process, entry);
+    const Process* const server = context_.members->Find(entry.server());
+    if (server == nullptr || !server->alive()) continue;
+    const std::string warning = absl::StrCat(process.Title(), " cannot reach ", server->Title());
+    if (warned_.insert(warning).second && warned_.size() <= EventLog::kMaxLines) {
+      Log(absl::StrCat(warning, " for ", entry.seconds(), " s: ", entry.error()));
+    }
+  }
 }
 
 void ActiveJob::OnError(const JobError& error) {

@@ -31,7 +31,8 @@ std::string ActiveJob::WaitingFor() const {
   if (needs_workers && !stored_.fingerprint().empty() && refused_.size() >= workers && live_.lanes().empty()) {
     return absl::StrCat("waiting for a worker whose compute fingerprint is ", stored_.fingerprint());
   }
-  return warning_;
+  const std::string backups = phase_ == Phase::kTrain ? partitions_.BackupWarning() : "";
+  return backups.empty() ? warning_ : backups;
 }
 
 void ActiveJob::AdvanceStart() {
@@ -97,7 +98,8 @@ void ActiveJob::MakeLedger() {
   }
 }
 
-void ActiveJob::Resume(const StoredRounds* rounds) {
+void ActiveJob::Resume(const StoredLife& life) {
+  if (life.log != nullptr) log_.Load(*life.log);
   if (ended()) {
     reason_ = stored_.final_status().reason();
     version_ = stored_.final_status().version();
@@ -112,6 +114,13 @@ void ActiveJob::Resume(const StoredRounds* rounds) {
     stored_.set_state(QUEUED);
     Persist();
     return;
+  }
+  if (life.progress != nullptr) {
+    recoveries_.Load(*life.progress, Now());
+    ran_for_ = absl::Seconds(life.progress->ran_seconds());
+    metrics_ = std::make_unique<JobMetrics>(stored_.plan(), job().seed());
+    // What cannot be read is counted anew; nothing else depends on it.
+    if (!metrics_->Load(*life.progress).ok()) metrics_ = std::make_unique<JobMetrics>(stored_.plan(), job().seed());
   }
   partitions_.Load();
   std::vector<Process> gone;
@@ -136,7 +145,7 @@ void ActiveJob::Resume(const StoredRounds* rounds) {
     return;
   }
   MakeLedger();
-  if (rounds_ != nullptr && rounds != nullptr && !rounds_->Restore(*rounds)) {
+  if (rounds_ != nullptr && life.rounds != nullptr && !rounds_->Restore(*life.rounds)) {
     Fail("the stored progress of the logical lanes is of another job");
     return;
   }
@@ -160,6 +169,11 @@ void ActiveJob::FinishResume() {
     }
     rounds_applied_ = reported_[0].rounds_applied();
     context_.state->PutRounds(id(), rounds_->Snapshot());
+  }
+  if (!stored_.preparing()) {
+    metrics_->Settle(reported_, truth);
+  } else if (metrics_->examples() == 0) {
+    metrics_->GoOnFrom(reported_, truth);  // else it goes back: examples that are counted are the same
   }
   Log(absl::StrCat("done in all partitions: ", truth.size(), " of ", ledger_->splits_in_all(), " splits"));
   reported_.clear();

@@ -54,11 +54,12 @@ JobStatus ActiveJob::Status(bool sums) const {
     status.set_splits_done(ledger_->splits_done());
   }
   if (rounds_ != nullptr) status.set_rounds(std::max(rounds_applied_, rounds_->CommonRounds()));
-  const absl::Duration ran = running_since_ == absl::InfiniteDuration() ? ran_for_ : Now() - running_since_;
+  const absl::Duration ran = RanFor();
   status.set_seconds(absl::ToDoubleSeconds(ran));
   if (metrics_ != nullptr) {
     metrics_->Fill(sums, evaluation_ != nullptr && evaluation_->splits_in_all() > 0, &status);
-    if (ran > absl::ZeroDuration()) status.set_examples_per_second(metrics_->examples() / absl::ToDoubleSeconds(ran));
+    const uint64_t own = metrics_->examples() - std::min(metrics_->examples(), metrics_->examples_before());
+    if (ran > absl::ZeroDuration()) status.set_examples_per_second(own / absl::ToDoubleSeconds(ran));
   }
   recoveries_.Fill(&status);
   status.set_partitions_restoring(partitions_.map().CountLost());

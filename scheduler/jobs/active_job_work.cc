@@ -80,6 +80,7 @@ NextWorkReply ActiveJob::MakeGrant(const LeasedWork& work, bool eval, ThreadId t
   grant->set_clock(live_.lanes().at(lane).clock);
   grant->set_logical_lane(work.logical_lane);
   grant->set_first_round(work.first_round);
+  if (!work.lane_finished) grant->set_counted(metrics_->Lease(work.pass, work.split, run() == 1));
   reply.set_share(AskBelow());
   return reply;
 }

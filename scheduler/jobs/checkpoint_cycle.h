@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/scheduler.pb.h"
 
@@ -26,6 +28,13 @@ struct CheckpointCycle {
 // DATA_LOSS unless the parts hold each of `partitions` exactly once (servers that know different maps may both write
 // one, or neither) and, in bsp, all of them were cut at one round: that of the task, if it names one.
 absl::Status CheckParts(const CheckpointCycle& cycle, uint32_t partitions, bool bsp);
+
+// Whether rounds progress beyond what they were at a time.
+struct RoundWatch {
+  absl::optional<absl::Duration> since;
+  uint64_t rounds = 0;
+  absl::Duration again;  // look at them then
+};
 
 // What the next checkpoint may build on; forgotten with the process, so that it begins with a full one.
 struct DeltaChain {

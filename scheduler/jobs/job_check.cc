@@ -1,8 +1,11 @@
 #include "scheduler/jobs/job_check.h"
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/job/job_check.h"
 
 namespace shoal {
@@ -44,6 +47,14 @@ absl::Status CheckSubmittedJob(const Job& job) {
 }
 
 absl::Status CheckPlan(const Job& job, const JobPlan& plan) {
+  std::set<std::string> names;
+  for (const auto& table : plan.model().tables()) names.insert(table.name());
+  for (const auto& tensor : plan.model().tensors()) names.insert(tensor.name());
+  for (const std::string& name : job.warm_start().tables()) {
+    if (names.count(name) > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("warm_start.tables: the model has no table or tensor called \"",
+                                                   name, "\"; it has ", absl::StrJoin(names, ", ")));
+  }
   const uint64_t splits = static_cast<uint64_t>(plan.train().splits_size());
   if (splits == 0) return absl::InvalidArgumentError("data.train: the inputs hold no data");
   if (splits > kMaxSplits / job.data().passes()) {

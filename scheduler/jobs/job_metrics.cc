@@ -18,20 +18,117 @@ void AddHistogram(const HistogramProto& from, HistogramProto* to) {
 
 }  // namespace
 
-absl::Status JobMetrics::AddSegment(const MetricSegment& segment) {
+absl::Status JobMetrics::AddSegment(const MetricSegment& segment, bool of_older_run) {
   const uint64_t number = Number(segment.pass(), segment.split());
-  uint64_t& counted = counted_[number];
-  if (segment.begin() < counted || segment.end() < segment.begin()) return absl::OkStatus();
+  if (closed_.Contains(number) || (of_older_run && leased_.count(number) > 0)) return absl::OkStatus();
   SHOAL_ASSIGN_OR_RETURN(MetricSums sums, FromProto(segment.sums()));
-  counted = segment.end();
-  const auto expected = expected_.find(number);
-  if (expected != expected_.end() && counted >= expected->second) expected_.erase(expected);
-  examples_ += sums.examples;
+  if (!counted_[number].Add(segment.begin(), segment.end())) return absl::OkStatus();
+  CloseIfComplete(number);
+  const auto settled = settled_below_.find(number);
+  const bool known = settled_.Contains(number) || (settled != settled_below_.end() && segment.end() <= settled->second);
+  if (!known) examples_ += sums.examples;
   sums.scored.clear();  // exact AUC is for evaluation; training would collect without end
   const bool old = train_.size() >= 2 && segment.pass() < train_.begin()->first;
   if (old || sums.examples == 0) return absl::OkStatus();
   train_[segment.pass()].Merge(sums);
   while (train_.size() > 2) train_.erase(train_.begin());
+  return absl::OkStatus();
+}
+
+void JobMetrics::CloseIfComplete(uint64_t number) {
+  const auto expected = expected_.find(number);
+  if (expected == expected_.end() || !counted_[number].Covers(expected->second)) return;
+  expected_.erase(expected);
+  counted_.erase(number);
+  closed_.Add(number);
+}
+
+uint64_t JobMetrics::Lease(uint64_t pass, uint64_t split, bool first_run) {
+  const uint64_t number = Number(pass, split);
+  if (!first_run) leased_.insert(number);
+  if (closed_.Contains(number)) return ~uint64_t{0};
+  const auto counted = counted_.find(number);
+  return counted == counted_.end() ? 0 : counted->second.end();
+}
+
+void JobMetrics::Settle(absl::Span<const PartitionDone> reported, const DoneSet& done) {
+  // Of a split that is open somewhere: what all partitions have. Pushes under way have come to some of them only; they
+  // are computed again, and counted then.
+  std::unordered_map<uint64_t, uint64_t> below;
+  for (const PartitionDone& partition : reported) {
+    for (const OpenSplitState& open : partition.open()) below[open.split()] = ~uint64_t{0};
+  }
+  for (const PartitionDone& partition : reported) {
+    DoneSet here;
+    here.Restore(partition.prefix(), {partition.extra().begin(), partition.extra().end()});
+    std::unordered_map<uint64_t, uint64_t> watermarks;
+    for (const OpenSplitState& open : partition.open()) watermarks[open.split()] = open.watermark();
+    for (auto& [split, least] : below) {
+      if (!here.Contains(split)) least = std::min(least, watermarks[split]);
+    }
+  }
+  uint64_t fewest = ~uint64_t{0};
+  for (const PartitionDone& partition : reported) {
+    uint64_t ahead = 0;
+    for (const OpenSplitState& open : partition.open()) {
+      ahead += open.watermark() - std::min<uint64_t>(open.watermark(), below[open.split()]);
+    }
+    fewest = std::min(fewest, partition.examples() - std::min<uint64_t>(partition.examples(), ahead));
+  }
+  if (!reported.empty()) examples_ = fewest;
+  settled_ = done;
+  settled_below_ = std::move(below);
+}
+
+void JobMetrics::GoOnFrom(absl::Span<const PartitionDone> reported, const DoneSet& done) {
+  Settle(reported, done);
+  examples_before_ = examples_;
+  closed_ = done;
+  for (const auto& [split, records] : settled_below_) counted_[split].Add(0, records);
+}
+
+void JobMetrics::Save(StoredProgress* progress) const {
+  progress->set_examples(examples_);
+  progress->set_examples_before(examples_before_);
+  for (const auto& [pass, sums] : train_) {
+    StoredProgress::Pass* const out = progress->add_train();
+    out->set_pass(pass);
+    *out->mutable_sums() = ToProto(sums);
+  }
+  progress->set_counted_prefix(closed_.prefix());
+  for (uint64_t split : closed_.extra()) progress->add_counted_extra(split);
+  for (const auto& [split, ranges] : counted_) {
+    StoredProgress::Counted* const out = progress->add_counted();
+    out->set_split(split);
+    for (const auto& [begin, end] : ranges.ranges()) {
+      out->add_ranges(begin);
+      out->add_ranges(end);
+    }
+  }
+  *progress->mutable_counters() = counters_;
+  for (const auto& [worker, so_far] : workers_) {
+    WorkerShare* const share = progress->add_workers();
+    *share = so_far;
+    share->set_worker(worker);
+  }
+  refused_.Save(progress);
+}
+
+absl::Status JobMetrics::Load(const StoredProgress& progress) {
+  examples_ = progress.examples();
+  examples_before_ = progress.examples_before();
+  for (const StoredProgress::Pass& pass : progress.train()) {
+    SHOAL_ASSIGN_OR_RETURN(train_[pass.pass()], FromProto(pass.sums()));
+  }
+  closed_.Restore(progress.counted_prefix(), {progress.counted_extra().begin(), progress.counted_extra().end()});
+  for (const StoredProgress::Counted& counted : progress.counted()) {
+    for (int i = 0; i + 1 < counted.ranges_size(); i += 2) {
+      counted_[counted.split()].Add(counted.ranges(i), counted.ranges(i + 1));
+    }
+  }
+  counters_ = progress.counters();
+  for (const WorkerShare& share : progress.workers()) workers_[share.worker()] = share;
+  refused_.Load(progress);
   return absl::OkStatus();
 }
 
@@ -80,8 +177,9 @@ void JobMetrics::SetServerReport(const std::string& server, const ServerJobRepor
 
 void JobMetrics::ExpectRecords(uint64_t pass, uint64_t split, uint64_t records) {
   const uint64_t number = Number(pass, split);
-  const auto counted = counted_.find(number);
-  if ((counted == counted_.end() ? 0 : counted->second) < records) expected_[number] = records;
+  if (closed_.Contains(number)) return;
+  expected_[number] = records;
+  CloseIfComplete(number);
 }
 
 void JobMetrics::FillSlots(JobStatus* status) const {
@@ -109,6 +207,7 @@ void JobMetrics::FillSlots(JobStatus* status) const {
 
 void JobMetrics::Fill(bool sums, bool evaluates, JobStatus* status) const {
   status->set_examples(examples_);
+  status->set_examples_before(examples_before_);
   *status->mutable_counters() = counters_;
   for (const auto& [worker, so_far] : workers_) {
     WorkerShare* const share = status->add_workers();

@@ -12,6 +12,11 @@ namespace {
 constexpr size_t kMovesAtOnce = 16;
 // Servers that join come in groups: partitions are spread once, when nobody has come or gone for this long.
 constexpr absl::Duration kSettle = absl::Seconds(1);
+// Load that differs because reports of servers are of different instants does not do so for as long as this. When
+// somebody has come or gone the difference is real.
+constexpr absl::Duration kUneven = absl::Seconds(5);
+// A backup that could not be reached is not tried again before this; doubled with each failure after it.
+constexpr absl::Duration kAvoid = absl::Seconds(4);
 // After a move or a copy that failed; doubled with each failure after it.
 constexpr absl::Duration kRetry = absl::Seconds(2);
 constexpr uint32_t kMaxDoublings = 5;
@@ -26,7 +31,15 @@ bool Contains(const google::protobuf::RepeatedField<uint32_t>& list, uint32_t va
 
 }  // namespace
 
-void JobPartitions::OnArrival() { moves_not_before_ = std::max(moves_not_before_, Now() + kSettle); }
+void JobPartitions::OnArrival() {
+  moves_not_before_ = std::max(moves_not_before_, Now() + kSettle);
+  MembersChanged();
+}
+
+void JobPartitions::MembersChanged() {
+  balance_.clear();
+  members_changed_ = true;
+}
 
 void JobPartitions::OnLoads(const ServerJobReport& report) {
   for (const PartitionLoad& load : report.partitions()) {
@@ -52,6 +65,8 @@ void JobPartitions::PromoteFromLeaving() {
 std::vector<PartitionMove> JobPartitions::PlanMoves() {
   const std::vector<uint64_t> staying = Staying();
   if (staying.empty()) return {};
+  if (!staying_.empty() && staying != staying_) MembersChanged();
+  staying_ = staying;
   const std::vector<double> weights = PartitionWeights(map_.size(), loads_);
   std::vector<PartitionMove> plan = PlaceHomeless(map_, weights, staying);
   plan.erase(std::remove_if(plan.begin(), plan.end(),
@@ -60,8 +75,12 @@ std::vector<PartitionMove> JobPartitions::PlanMoves() {
                               return place.lost || !Alive(place.owner) || let_go_.count(place.owner) > 0;
                             }),
              plan.end());
-  if (plan.empty() && Now() >= moves_not_before_) plan = PlanBalance(map_, weights, staying);
-  if (bsp()) return plan;
+  const bool level = plan.empty();
+  if (level) plan = NextBalance(weights, staying);
+  if (bsp()) {
+    if (level) balance_.clear();
+    return plan;
+  }
   // From one server to one other: what is frozen there is served again as soon as the copies are there.
   plan.erase(std::remove_if(plan.begin(), plan.end(),
                             [&, way = plan.empty() ? PartitionMove() : plan[0]](const PartitionMove& move) {
@@ -70,6 +89,31 @@ std::vector<PartitionMove> JobPartitions::PlanMoves() {
                             }),
              plan.end());
   if (plan.size() > kMovesAtOnce) plan.resize(kMovesAtOnce);
+  const auto begun = [&plan](const PartitionMove& move) {
+    return std::any_of(plan.begin(), plan.end(), [&](const auto& m) { return m.partition == move.partition; });
+  };
+  if (level) balance_.erase(std::remove_if(balance_.begin(), balance_.end(), begun), balance_.end());
+  return plan;
+}
+
+std::vector<PartitionMove> JobPartitions::NextBalance(const std::vector<double>& weights,
+                                                      const std::vector<uint64_t>& staying) {
+  if (!balance_.empty()) return balance_;
+  if (Now() < moves_not_before_) return {};
+  std::vector<PartitionMove> plan = PlanBalance(map_, weights, staying);
+  if (plan.empty()) {
+    uneven_way_.reset();
+    return {};
+  }
+  const std::pair<uint64_t, uint64_t> way = BusiestAndIdlest(map_, weights, staying);
+  // The one that was busiest is the idlest now, or the other way round: the difference was one of instants.
+  const bool turned = uneven_way_.has_value() && (uneven_way_->first == way.second || uneven_way_->second == way.first);
+  if (!uneven_way_.has_value() || turned) uneven_since_ = Now();
+  uneven_way_ = way;
+  if (!members_changed_ && Now() - uneven_since_ < kUneven) return {};
+  members_changed_ = false;
+  uneven_way_.reset();
+  balance_ = plan;
   return plan;
 }
 
@@ -133,6 +177,7 @@ void JobPartitions::OnMoved(const Task& task, const Process& process, const Task
 
 void JobPartitions::EndMoves() {
   moving_.clear();
+  if (move_failed_) balance_.clear();
   moves_failed_ = move_failed_ ? std::min(moves_failed_ + 1, kMaxDoublings) : 0;
   if (move_failed_) moves_not_before_ = Now() + kRetry * (1 << (moves_failed_ - 1));
   if (hold_.has_value()) moved_at_ = hold_->round;
@@ -149,6 +194,7 @@ void JobPartitions::Failed(const Task& task, const Process& process, const TaskR
 }
 
 void JobPartitions::CancelMoves() {
+  MembersChanged();
   if (moving()) {
     context_.changes->views = true;  // sources serve again
     map_.Load(stored_);              // what has moved already does not count
@@ -212,7 +258,8 @@ void JobPartitions::AdvanceBackups() {
     map_.DropBackup(p);
     changed = true;
   }
-  for (const PartitionMove& backup : PlaceBackups(map_, Staying())) {
+  const auto avoid = [this](uint64_t owner, uint64_t backup) { return Avoids(owner, backup); };
+  for (const PartitionMove& backup : PlaceBackups(map_, Staying(), avoid)) {
     if (map_.at(backup.partition).lost) continue;
     map_.SetBackup(backup.partition, AddressOf(backup.target));
     changed = true;
@@ -245,10 +292,56 @@ void JobPartitions::OnBackup(const Task& task, const Process& process, const Tas
   }
   map_.StoreSynced(&stored_);
   Persist();
-  if (!failed) return;
+  if (!failed) {
+    avoided_.erase({process.id, task.target().process()});
+    return;
+  }
   Failed(task, process, result);
+  const absl::StatusCode code = static_cast<absl::StatusCode>(result.code());
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
+    Avoid(process.id, task.target().process(), result.message());
+  }
   backups_not_before_ = Now() + kRetry;
   Publish();
+}
+
+void JobPartitions::Avoid(uint64_t owner, uint64_t backup, const std::string& why) {
+  Avoided& avoided = avoided_[{owner, backup}];
+  avoided.until = Now() + kAvoid * (1 << std::min(avoided.failures, kMaxDoublings));
+  ++avoided.failures;
+  avoided.why = why;
+}
+
+bool JobPartitions::Avoids(uint64_t owner, uint64_t backup) const {
+  const auto it = avoided_.find({owner, backup});
+  return it != avoided_.end() && Now() < it->second.until;
+}
+
+void JobPartitions::OnUnreachable(const Process& owner, const Unreachable& server) {
+  // A server that everybody finds silent dies by the deadline; this one answers the scheduler.
+  if (absl::Seconds(server.seconds()) < context_.deadline) return;
+  uint32_t dropped = 0;
+  for (uint32_t p = 0; p < map_.size(); ++p) {
+    if (map_.at(p).owner != owner.id || map_.at(p).backup != server.server() || !map_.at(p).synced) continue;
+    map_.DropBackup(p);
+    ++dropped;
+  }
+  if (dropped == 0) return;
+  Avoid(owner.id, server.server(), server.error());
+  log_.Add(absl::StrCat(owner.Title(), " cannot reach its backup, server ", AddressOf(server.server()).name(), ", for ",
+                        server.seconds(), " s (", server.error(), "): ", dropped, " partitions get another one"));
+  Publish();
+}
+
+std::string JobPartitions::BackupWarning() const {
+  const uint32_t without = map_.CountWithoutBackup();
+  if (without == 0 || stored_.job().replicas() < 2) return "";
+  for (const auto& [way, avoided] : avoided_) {
+    if (!Alive(way.first) || !Alive(way.second)) continue;
+    return absl::StrCat(without, " partitions have no backup: server ", AddressOf(way.first).name(),
+                        " cannot reach server ", AddressOf(way.second).name(), ": ", avoided.why);
+  }
+  return "";
 }
 
 }  // namespace shoal

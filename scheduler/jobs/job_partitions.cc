@@ -60,18 +60,23 @@ bool JobPartitions::PlaceAll() {
   // More servers than partitions: the rest stays without.
   if (servers.size() > stored_.job().partitions()) servers.resize(stored_.job().partitions());
   map_.PlaceAll(stored_.job().partitions(), servers);
+  staying_ = Staying();
+  members_changed_ = false;  // it is as even as can be
   Publish();
   return true;
 }
 
 void JobPartitions::Reset() {
   CancelMoves();
+  avoided_.clear();
+  loads_.clear();
   for (TaskGroup group : {TaskGroup::kRestore, TaskGroup::kCatchUp, TaskGroup::kBackup}) tasks_.Cancel(group);
   awaited_.clear();
   moved_at_.reset();
 }
 
 PartitionLoss JobPartitions::Lose(uint64_t process) {
+  MembersChanged();
   // What was moving from or to it comes to nothing; the rest is planned again.
   if (moving()) CancelMoves();
   const PartitionLoss loss = map_.Lose(process);

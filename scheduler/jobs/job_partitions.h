@@ -51,6 +51,8 @@ class JobPartitions {
   // A server has joined or is draining: moves wait until the dust has settled.
   void OnArrival();
   void OnLoads(const ServerJobReport& report);
+  // `owner` has called `server` in vain: after a while it gets other backups, so that pushes are acknowledged again.
+  void OnUnreachable(const Process& owner, const Unreachable& server);
   // bsp: since the last call partitions have moved, while this many rounds were applied.
   absl::optional<uint64_t> TakeMoved() { return std::exchange(moved_at_, absl::nullopt); }
 
@@ -64,7 +66,8 @@ class JobPartitions {
   void LetGo(uint64_t process) { let_go_.insert(process); }
   bool Needs(uint64_t process) const { return let_go_.count(process) == 0 && map_.Uses(process); }
   void FillView(JobView* view) const;
-  std::string Waiting() const;  // what lost partitions wait for; empty: there are none
+  std::string Waiting() const;        // what lost partitions wait for; empty: there are none
+  std::string BackupWarning() const;  // why there are partitions without a backup, if somebody cannot be reached
 
  private:
   // bsp: rounds stand still while partitions move, so that nothing is applied on either side meanwhile.
@@ -89,7 +92,19 @@ class JobPartitions {
   void Publish();
   void Persist() { context_.state->PutJob(stored_); }
 
+  // A server that could not be reached by another one.
+  struct Avoided {
+    absl::Duration until;
+    uint32_t failures = 0;  // one after the other
+    std::string why;
+  };
+
   std::vector<PartitionMove> PlanMoves();
+  // What is left of the plan that levels the load, or a new one when the load has been uneven for long enough.
+  std::vector<PartitionMove> NextBalance(const std::vector<double>& weights, const std::vector<uint64_t>& staying);
+  void MembersChanged();
+  void Avoid(uint64_t owner, uint64_t backup, const std::string& why);
+  bool Avoids(uint64_t owner, uint64_t backup) const;
   void PromoteFromLeaving();
   void IssueMoves(const std::vector<PartitionMove>& plan);
   void AdvanceHold();
@@ -112,6 +127,13 @@ class JobPartitions {
   bool move_failed_ = false;
   absl::optional<uint64_t> moved_at_;
   uint32_t moves_failed_ = 0;  // one after the other
+  // Moves that are still to be made of the newest plan that levels the load; nobody has come or gone since.
+  std::vector<PartitionMove> balance_;
+  std::vector<uint64_t> staying_;                             // servers, when moves were last thought about
+  bool members_changed_ = false;                              // since that plan
+  absl::optional<std::pair<uint64_t, uint64_t>> uneven_way_;  // from the busiest to the idlest ...
+  absl::Duration uneven_since_;
+  std::map<std::pair<uint64_t, uint64_t>, Avoided> avoided_;  // by owner and backup
   std::set<uint64_t> let_go_;
 };
 

@@ -50,4 +50,19 @@ void Recoveries::Fill(JobStatus* status) const {
   status->set_recoveries_in_all(in_all_);
 }
 
+void Recoveries::Save(StoredProgress* progress) const {
+  for (const Entry& entry : entries_) *progress->add_recoveries() = entry.recovery;
+  progress->set_recoveries_in_all(in_all_);
+}
+
+void Recoveries::Load(const StoredProgress& progress, absl::Duration now) {
+  entries_.clear();
+  open_ = 0;
+  for (const Recovery& recovery : progress.recoveries()) {
+    entries_.push_back({recovery, now});
+    open_ = recovery.seconds() == 0 ? open_ + 1 : 0;
+  }
+  in_all_ = progress.recoveries_in_all();
+}
+
 }  // namespace shoal

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "proto/scheduler.pb.h"
+#include "scheduler/state/state.pb.h"
 
 namespace shoal {
 
@@ -28,6 +29,9 @@ class Recoveries {
 
   bool open() const { return open_ > 0; }
   void Fill(JobStatus* status) const;
+  // Across a restart of the scheduler; what is not over yet is timed from `now` on.
+  void Save(StoredProgress* progress) const;
+  void Load(const StoredProgress& progress, absl::Duration now);
 
  private:
   static constexpr size_t kKept = 20;

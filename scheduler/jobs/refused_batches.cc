@@ -106,6 +106,21 @@ void RefusedBatches::Fill(JobStatus* status) const {
   for (const RefusedBatch& batch : newest_) *status->add_refused() = batch;
 }
 
+void RefusedBatches::Save(StoredProgress* progress) const {
+  for (const RefusedBatch& batch : newest_) *progress->add_refused() = batch;
+  progress->set_refused_batches(count_);
+  progress->set_refused_looked_at(logged_);
+  for (const auto& [server, number] : taken_) (*progress->mutable_refused_taken())[server] = number;
+}
+
+void RefusedBatches::Load(const StoredProgress& progress) {
+  newest_.assign(progress.refused().begin(), progress.refused().end());
+  count_ = progress.refused_batches();
+  logged_ = progress.refused_looked_at();
+  taken_.clear();
+  for (const auto& [server, number] : progress.refused_taken()) taken_[server] = number;
+}
+
 std::string RefusedText(const RefusedBatch& batch) {
   std::string text =
       absl::StrCat("guard refused ", batch.round() ? "part of the round with " : "",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/scheduler.pb.h"
+#include "scheduler/state/state.pb.h"
 
 namespace shoal {
 
@@ -32,6 +33,9 @@ class RefusedBatches {
   std::vector<std::string> Take(uint64_t server, const ServerJobReport& report);
   // Fills refused and refused_batches.
   void Fill(JobStatus* status) const;
+  // Across a restart of the scheduler.
+  void Save(StoredProgress* progress) const;
+  void Load(const StoredProgress& progress);
 
  private:
   void Locate(RefusedBatch* batch);

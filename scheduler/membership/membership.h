@@ -28,9 +28,10 @@ struct Process {
 
   // Asked to hand back or hand over what it has and to exit.
   bool draining = false;
-  absl::Duration drain_grace;     // 0: no hurry
-  absl::Duration draining_since;  // by the scheduler's clock
-  bool may_exit = false;          // nothing of it is needed any more, or its grace is over
+  absl::Duration drain_grace;            // 0: no hurry
+  absl::Duration draining_since;         // by the scheduler's clock
+  bool may_exit = false;                 // nothing of it is needed any more, or its grace is over
+  std::vector<Unreachable> unreachable;  // servers, as it says itself
 
   absl::Duration exits_at() const {
     return drain_grace > absl::ZeroDuration() ? draining_since + drain_grace : absl::InfiniteDuration();

@@ -3,7 +3,9 @@
 #define SHOAL_SCHEDULER_PLACEMENT_PLACEMENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "proto/scheduler.pb.h"
@@ -21,7 +23,8 @@ inline std::vector<uint32_t> PlacePartitions(uint32_t partitions, uint32_t serve
 }
 
 // What each partition costs its server: half of it the same for all, since every batch asks each of them, half by
-// bytes. 1 on average.
+// bytes. 1 on average. A mebibyte is added to all: what differs by less is not worth a move, and small partitions that
+// grow do so between two reports.
 std::vector<double> PartitionWeights(uint32_t partitions, const std::map<uint32_t, PartitionLoad>& loads);
 
 // Where a partition is to go.
@@ -34,12 +37,17 @@ struct PartitionMove {
 // REQUIRES: staying is not empty.
 std::vector<PartitionMove> PlaceHomeless(const PartitionMap& map, const std::vector<double>& weights,
                                          const std::vector<uint64_t>& staying);
-// Moves that level the load of the staying servers; none while they differ by less than a quarter of a fair share,
-// so that nothing moves to and fro.
+// The staying servers that carry most and least. REQUIRES: staying is not empty.
+std::pair<uint64_t, uint64_t> BusiestAndIdlest(const PartitionMap& map, const std::vector<double>& weights,
+                                               const std::vector<uint64_t>& staying);
+// Moves that level the load of the staying servers, each partition at most once; none while they differ by less than a
+// quarter of a fair share. Once all are made, the same weights lead to no further ones.
 std::vector<PartitionMove> PlanBalance(const PartitionMap& map, const std::vector<double>& weights,
                                        const std::vector<uint64_t>& staying);
-// Backups for the partitions that have none: never on their owner. Empty when there is only one server.
-std::vector<PartitionMove> PlaceBackups(const PartitionMap& map, const std::vector<uint64_t>& staying);
+// Backups for the partitions that have none: never on their owner, nor where avoid(owner, backup). Empty when there is
+// only one server.
+std::vector<PartitionMove> PlaceBackups(const PartitionMap& map, const std::vector<uint64_t>& staying,
+                                        const std::function<bool(uint64_t, uint64_t)>& avoid);
 
 }  // namespace shoal
 

@@ -1,7 +1,9 @@
 #include "scheduler/placement/placement.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
+#include "base/random.h"
 #include "scheduler/placement/partition_map.h"
 
 namespace shoal {
@@ -19,6 +21,8 @@ std::map<uint64_t, int> Counts(const PartitionMap& map) {
   for (uint32_t p = 0; p < map.size(); ++p) ++counts[map.at(p).owner];
   return counts;
 }
+
+bool NobodyAvoided(uint64_t, uint64_t) { return false; }
 
 TEST_CASE("PartitionMap: losses promote backups that are in step and keep the rest as lost", "[scheduler][unit]") {
   PartitionMap map;
@@ -77,7 +81,7 @@ TEST_CASE("Placement: balance by count and bytes, with a tolerance", "[scheduler
   CHECK(PlanBalance(map, even, {1, 2, 3}).empty());
   // One heavy partition: something light leaves its server.
   std::map<uint32_t, PartitionLoad> loads;
-  for (uint32_t p = 0; p < 8; ++p) loads[p].set_bytes(p == 0 ? 1 << 20 : 1 << 10);
+  for (uint32_t p = 0; p < 8; ++p) loads[p].set_bytes(p == 0 ? 100 << 20 : 1 << 10);
   const std::vector<PartitionMove> moves = PlanBalance(map, PartitionWeights(8, loads), {1, 2, 3});
   REQUIRE_FALSE(moves.empty());
   for (const PartitionMove& move : moves) {
@@ -86,16 +90,58 @@ TEST_CASE("Placement: balance by count and bytes, with a tolerance", "[scheduler
   }
 }
 
+TEST_CASE("Placement: levelling the load comes to an end, and moves each partition once", "[scheduler][property]") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Random rng({seed});
+    const uint32_t partitions = 1 + static_cast<uint32_t>(rng.Next() % 96),
+                   servers = 1 + static_cast<uint32_t>(rng.Next() % 6);
+    std::vector<ServerAddress> addresses;
+    std::vector<uint64_t> staying;
+    for (uint64_t s = 1; s <= servers; ++s) {
+      addresses.push_back(Server(s));
+      staying.push_back(s);
+    }
+    PartitionMap map;
+    map.PlaceAll(partitions, {addresses[0]});
+    std::map<uint32_t, PartitionLoad> loads;
+    for (uint32_t p = 0; p < partitions; ++p) {
+      map.SetOwner(p, addresses[rng.Next() % servers]);
+      if (rng.Next() % 8 != 0) loads[p].set_bytes(rng.Next() % (uint64_t{1} << (10 + rng.Next() % 22)));
+    }
+    const std::vector<double> weights = PartitionWeights(partitions, loads);
+    std::set<uint32_t> moved;
+    for (const PartitionMove& move : PlanBalance(map, weights, staying)) {
+      CHECK(moved.insert(move.partition).second);
+      CHECK(map.at(move.partition).owner != move.target);
+      map.SetOwner(move.partition, addresses[move.target - 1]);
+    }
+    CHECK(PlanBalance(map, weights, staying).empty());
+  }
+}
+
+TEST_CASE("Placement: what is small or known at different instants hardly weighs", "[scheduler][unit]") {
+  std::map<uint32_t, PartitionLoad> loads;
+  for (uint32_t p = 0; p < 32; ++p) loads[p].set_bytes(p % 2 == 0 ? 10000 : 50000);
+  PartitionMap map;
+  map.PlaceAll(32, {Server(1), Server(2)});
+  CHECK(PlanBalance(map, PartitionWeights(32, loads), {1, 2}).empty());
+}
+
 TEST_CASE("Placement: backups lie on other servers, evenly", "[scheduler][unit]") {
   PartitionMap map;
   map.PlaceAll(6, {Server(1), Server(2), Server(3)});
-  CHECK(PlaceBackups(map, {1}).size() == 4);
+  CHECK(PlaceBackups(map, {1}, NobodyAvoided).size() == 4);
   std::map<uint64_t, int> backups;
-  for (const PartitionMove& backup : PlaceBackups(map, {1, 2, 3})) {
+  for (const PartitionMove& backup : PlaceBackups(map, {1, 2, 3}, NobodyAvoided)) {
     CHECK(backup.target != map.at(backup.partition).owner);
     ++backups[backup.target];
   }
   CHECK(backups == std::map<uint64_t, int>{{1, 2}, {2, 2}, {3, 2}});
+  const auto moves =
+      PlaceBackups(map, {1, 2, 3}, [](uint64_t owner, uint64_t backup) { return owner == 1 && backup == 2; });
+  CHECK(moves.size() == 6);
+  for (const PartitionMove& backup : moves) CHECK((map.at(backup.partition).owner != 1 || backup.target == 3));
 }
 
 }  // namespace

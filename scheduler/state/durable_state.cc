@@ -13,6 +13,8 @@ constexpr char kCounterKind[] = "counter";
 constexpr char kProcessKind[] = "process";
 constexpr char kJobKind[] = "job";
 constexpr char kRoundsKind[] = "rounds";
+constexpr char kProgressKind[] = "progress";
+constexpr char kLogKind[] = "log";
 
 // A write every 4096 leases or lanes is nothing; skipping as many numbers at a restart is nothing either.
 constexpr uint64_t kChunk = 4096;
@@ -44,6 +46,8 @@ absl::Status DurableState::Take(const StateRecord& record) {
   if (record.kind == kProcessKind) return Parse(record, &processes_.emplace_back());
   if (record.kind == kJobKind) return Parse(record, &jobs_.emplace_back());
   if (record.kind == kRoundsKind) return Parse(record, &rounds_[record.id]);
+  if (record.kind == kProgressKind) return Parse(record, &progress_[record.id]);
+  if (record.kind == kLogKind) return Parse(record, &logs_[record.id]);
   return absl::DataLossError(absl::StrCat("state: record of unknown kind '", record.kind, "'"));
 }
 
@@ -69,6 +73,14 @@ void DurableState::PutRounds(uint64_t job, const StoredRounds& rounds) {
   pending_.push_back({{kRoundsKind, job, rounds.SerializeAsString()}, false});
 }
 void DurableState::EraseRounds(uint64_t job) { pending_.push_back({{kRoundsKind, job, ""}, true}); }
+void DurableState::PutProgress(uint64_t job, const StoredProgress& progress) {
+  pending_.push_back({{kProgressKind, job, progress.SerializeAsString()}, false});
+}
+void DurableState::EraseProgress(uint64_t job) { pending_.push_back({{kProgressKind, job, ""}, true}); }
+void DurableState::PutLog(uint64_t job, const JobLogs& log) {
+  pending_.push_back({{kLogKind, job, log.SerializeAsString()}, false});
+}
+void DurableState::EraseLog(uint64_t job) { pending_.push_back({{kLogKind, job, ""}, true}); }
 
 absl::Status DurableState::Commit() {
   if (pending_.empty()) return absl::OkStatus();
@@ -81,6 +93,8 @@ void DurableState::ForgetLoaded() {
   processes_.clear();
   jobs_.clear();
   rounds_.clear();
+  progress_.clear();
+  logs_.clear();
 }
 
 }  // namespace shoal

@@ -34,6 +34,10 @@ class DurableState {
   void EraseJob(uint64_t id);
   void PutRounds(uint64_t job, const StoredRounds& rounds);
   void EraseRounds(uint64_t job);
+  void PutProgress(uint64_t job, const StoredProgress& progress);
+  void EraseProgress(uint64_t job);
+  void PutLog(uint64_t job, const JobLogs& log);
+  void EraseLog(uint64_t job);
 
   // Makes all writes so far durable; on error they are kept and tried again by the next call.
   absl::Status Commit();
@@ -42,6 +46,8 @@ class DurableState {
   const std::vector<StoredProcess>& processes() const { return processes_; }
   const std::vector<StoredJob>& jobs() const { return jobs_; }
   const std::map<uint64_t, StoredRounds>& rounds() const { return rounds_; }
+  const std::map<uint64_t, StoredProgress>& progress() const { return progress_; }
+  const std::map<uint64_t, JobLogs>& logs() const { return logs_; }
   // Frees what Open found.
   void ForgetLoaded();
 
@@ -59,6 +65,8 @@ class DurableState {
   std::vector<StoredProcess> processes_;
   std::vector<StoredJob> jobs_;
   std::map<uint64_t, StoredRounds> rounds_;
+  std::map<uint64_t, StoredProgress> progress_;
+  std::map<uint64_t, JobLogs> logs_;
 };
 
 }  // namespace shoal

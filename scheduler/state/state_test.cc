@@ -40,6 +40,14 @@ TEST_CASE("DurableState: numbers are not used twice after a restart", "[schedule
     job.set_id(state->Next(Counter::kJob));
     job.mutable_job()->set_name("kept");
     state->PutJob(job);
+    JobLogs log;
+    log.add_lines("said");
+    state->PutLog(1, log);
+    StoredProgress progress;
+    progress.set_examples(7);
+    state->PutProgress(1, progress);
+    state->PutProgress(2, progress);
+    state->EraseProgress(2);
     REQUIRE(state->Commit().ok());
   }
   auto state = DurableState::Open(std::move(SqliteStateStore::Open(path).value())).value();
@@ -47,6 +55,9 @@ TEST_CASE("DurableState: numbers are not used twice after a restart", "[schedule
   CHECK(state->Next(Counter::kJob) > 1);
   REQUIRE(state->jobs().size() == 1);
   CHECK(state->jobs()[0].job().name() == "kept");
+  CHECK(state->logs().at(1).lines(0) == "said");
+  REQUIRE(state->progress().size() == 1);
+  CHECK(state->progress().at(1).examples() == 7);
 }
 
 TEST_CASE("SqliteStateStore: a file that is in use or no database is refused", "[scheduler][unit]") {

@@ -159,7 +159,10 @@ void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std:
   {
     MutexLock lock(&mu_);
     in_flight_ = false;
+    if (reply.ok()) silence_.reset();
     if (!reply.ok()) {
+      if (!silence_.has_value()) silence_ = Silence{clock_.Now(), {}};
+      silence_->error = std::string(reply.status().message());
       last_error_ = std::string(reply.status().message());
       retry_at_ = clock_.Now() + kRetryAfter;
     }
@@ -182,6 +185,12 @@ void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std:
     }
   }
   for (Told& one : told) one.done(one.status);
+}
+
+absl::optional<ReplicaStream::Silence> ReplicaStream::silence() const {
+  MutexLock lock(&mu_);
+  // What nobody sends any more nobody misses.
+  return followed_.empty() ? absl::nullopt : silence_;
 }
 
 void ReplicaStream::Tick() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "proto/replication.pb.h"
@@ -45,6 +46,13 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   // Calls `done` when all copies have reached their mark; at once when they have. UNAVAILABLE: not in time, or one is
   // not followed any more; RESOURCE_EXHAUSTED: the backup has no memory. Either way the changes are sent later.
   void Await(const std::vector<ReplicaMark>& marks, Done done);
+  // Since when messages have been sent in vain; nothing: they are answered.
+  struct Silence {
+    absl::Duration since;
+    std::string error;
+  };
+  absl::optional<Silence> silence() const;
+
   // Repeats what failed and ends waits that took too long. Called about every 100 ms.
   void Tick();
 
@@ -97,7 +105,8 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   const std::function<uint64_t()> next_link_;
   const Clock& clock_;
   const absl::Duration patience_;
-  Mutex mu_;
+  mutable Mutex mu_;
+  absl::optional<Silence> silence_ ABSL_GUARDED_BY(mu_);
   std::map<uint32_t, Followed> followed_ ABSL_GUARDED_BY(mu_);
   bool in_flight_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration retry_at_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();  // nothing is sent before

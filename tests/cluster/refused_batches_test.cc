@@ -124,6 +124,8 @@ TEST_CASE("Refused batches: one bad value leads to its batch, and the batch to i
     CHECK(slot.rows() == (slot.slot() == "a" ? 7 : 50));  // b999 never got a row
   }
   int found = 0, records = 0;
+  CHECK(VisitRecords(job, {batch.pass(), batch.split(), 7, 7}, [](const auto&) {}).message() ==
+        "end: 7, must be above begin, 7");
   REQUIRE(VisitRecords(job, {batch.pass(), batch.split(), batch.begin(), batch.end()}, [&](const auto& record) {
             ++records;
             if (record["dense"]["x"].template get<float>() != 1e12f) return;

@@ -224,7 +224,8 @@ absl::StatusOr<CallsEnd> BatchStep::RepeatPulls(CallKind kind) {
   // lanes, crosswise.
   if (PullRefused()) return CallsEnd::kAnswered;
   return RepeatCalls(
-      &pulls_, routes_->servers.size(), policy_, routes_->version, kind, [this](size_t s) { IssuePull(s); }, &retries_);
+      &pulls_, routes_->servers.size(), policy_, routes_->version, kind, [this](size_t s) { IssuePull(s); }, &retries_,
+      routes_.get());
 }
 
 absl::StatusOr<RequestOutcome> BatchStep::JudgePull(const absl::StatusOr<CallsEnd>& end) {
@@ -491,7 +492,7 @@ PushEnd BatchStep::Judge(const PushReply& reply, AnswerCounts* counts) const {
 absl::StatusOr<PushEnd> BatchStep::AwaitPush(AnswerCounts* counts) {
   const absl::StatusOr<CallsEnd> end = RepeatCalls(
       &pushes_, routes_->servers.size(), policy_, routes_->version, CallKind::kOther,
-      [this](size_t s) { IssuePush(s); }, &retries_);
+      [this](size_t s) { IssuePush(s); }, &retries_, routes_.get());
   counts->retries += std::exchange(retries_, 0);
   SHOAL_RETURN_IF_ERROR(end.status());
   if (*end == CallsEnd::kSuperseded) return PushEnd::kReopen;

@@ -131,6 +131,7 @@ RetryPolicy Lane::Policy(uint64_t job) {
   policy.reach_limit = host_.options().reach_limit;
   policy.keep_going = [this, job] { return !host_.killed() && host_.JobActive(job, run_); };
   policy.stopping = [this] { return host_.stopping(); };
+  policy.reach = &host_.reach();
   policy.superseded = [this, job](uint64_t version) { return host_.MapSuperseded(job, version); };
   return policy;
 }
@@ -200,7 +201,7 @@ absl::StatusOr<OpenedSplit> Lane::Open(const Grant& grant, JobContext* context, 
   for (size_t s = 0; s < replies.size(); ++s) issue(s);
   uint64_t retries = 0;
   const absl::StatusOr<CallsEnd> end =
-      RepeatCalls(&calls, replies.size(), policy, routes.version, CallKind::kOther, issue, &retries);
+      RepeatCalls(&calls, replies.size(), policy, routes.version, CallKind::kOther, issue, &retries, &routes);
   AnswerCounts counts;
   counts.retries = retries;
   OpenedSplit opened;
@@ -241,7 +242,7 @@ absl::Status Lane::MarkAll(const MarkRequest& prototype, JobContext* context, co
   for (size_t s = 0; s < replies.size(); ++s) issue(s);
   uint64_t retries = 0;
   SHOAL_ASSIGN_OR_RETURN(const CallsEnd end, RepeatCalls(&calls, replies.size(), policy, routes.version,
-                                                         CallKind::kOther, issue, &retries));
+                                                         CallKind::kOther, issue, &retries, &routes));
   *outcome = end == CallsEnd::kSuperseded ? RequestOutcome::kStaleMap : RequestOutcome::kOk;
   if (end == CallsEnd::kSuperseded) return absl::OkStatus();
   for (const MarkReply& reply : replies) *outcome = std::max(*outcome, reply.outcome);
@@ -294,8 +295,9 @@ void Lane::CountTrained(const Grant& grant, JobContext* context, BatchStep* step
     host_.progress().AddHotRows(context->job(), step->hot_rows_served(), step->hot_rows_pulled());
   }
   if (batch.begin < *counted) return;  // a recomputed batch is not counted twice
-  // bsp: a round that its former holder pushed and counted, but that was not applied yet, is computed again.
-  const bool alone = *counted == 0 && context->config().sync().has_bsp();
+  // bsp: a round that its former holder pushed and counted, but that was not applied yet, is computed again; and so is,
+  // whatever the mode, what a restored partition or an older state misses.
+  const bool alone = (*counted == 0 && context->config().sync().has_bsp()) || batch.begin < grant.counted();
   *counted = batch.end;
   const Progress::Trained where{context->job(), grant.run(), grant.pass(), grant.split(),
                                 batch.begin,    batch.end,   alone};

@@ -36,6 +36,7 @@ class LaneHost {
   // Sends what is in progress() now.
   virtual void Flush() = 0;
   virtual Progress& progress() = 0;
+  virtual ReachLog& reach() = 0;
   // Finish the batch, return the split and end.
   virtual bool stopping() const = 0;
   // End at once.

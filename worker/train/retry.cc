@@ -37,7 +37,8 @@ absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Sta
 }  // namespace
 
 absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy, uint64_t map_version,
-                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries) {
+                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries,
+                                     const RouteMap* routes) {
   const absl::Duration start = policy.clock->Now();
   absl::Duration backoff = kFirstBackoff;
   for (;;) {
@@ -47,6 +48,7 @@ absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPo
     bool missing = false, still_parked = false;
     for (size_t slot = 0; slot < slots; ++slot) {
       const absl::Status status = calls->status(slot);
+      if (policy.reach != nullptr && routes != nullptr) policy.reach->Heard(routes->servers[slot].process, status);
       if (status.ok()) continue;
       const bool parked = kind != CallKind::kOther && absl::IsAborted(status);
       if (parked && kind == CallKind::kPolledPull) {

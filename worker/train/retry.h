@@ -10,6 +10,8 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "worker/train/call_set.h"
+#include "worker/train/reach_log.h"
+#include "worker/train/route_map.h"
 
 namespace shoal {
 
@@ -25,6 +27,8 @@ struct RetryPolicy {
   // Whether there is a newer map than the one that the calls were made with: repeating them is no use then. May be
   // empty.
   std::function<bool(uint64_t map_version)> superseded;
+  // Told how each call ended. May be null.
+  ReachLog* reach = nullptr;
 };
 
 inline constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
@@ -45,9 +49,11 @@ enum class CallKind {
 };
 
 // Waits for the calls of slots 0..slots-1 and repeats, with back-off, those that failed in a way that is worth it.
-// `issue` starts the call of one slot. *retries counts the rounds of repeating.
+// `issue` starts the call of one slot. *retries counts the rounds of repeating. `routes` (may be null): slots are its
+// servers.
 absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy, uint64_t map_version,
-                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries);
+                                     CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries,
+                                     const RouteMap* routes);
 
 // Waits that grow from 10 ms to half a second while nothing gets better. Not thread-safe.
 class Backoff {

@@ -86,6 +86,7 @@ struct Script {
   std::vector<std::vector<absl::Status>> statuses;
   std::vector<size_t> calls;
   CallSet set;
+  const RouteMap* routes = nullptr;
 
   explicit Script(std::vector<std::vector<absl::Status>> by_slot)
       : statuses(std::move(by_slot)), calls(statuses.size()) {
@@ -98,7 +99,7 @@ struct Script {
   }
   absl::StatusOr<CallsEnd> Repeat(const RetryPolicy& policy, CallKind kind, uint64_t* retries) {
     return RepeatCalls(
-        &set, statuses.size(), policy, kMapVersion, kind, [this](size_t slot) { Issue(slot); }, retries);
+        &set, statuses.size(), policy, kMapVersion, kind, [this](size_t slot) { Issue(slot); }, retries, routes);
   }
   absl::Status RepeatOther(const RetryPolicy& policy) {
     uint64_t retries = 0;
@@ -124,6 +125,37 @@ TEST_CASE("Retry: only the calls that failed are repeated, until they succeed", 
   CHECK(*end == CallsEnd::kAnswered);
   CHECK(script.calls == std::vector<size_t>{1, 3});
   CHECK(retries == 2);
+}
+
+TEST_CASE("Retry: servers that do not answer are reported until they do", "[worker][unit]") {
+  FakeClock clock;
+  ReachLog reach(&clock);
+  RouteMap routes;
+  for (uint64_t process : {11, 12}) routes.servers.push_back({process, nullptr, {}});
+  RetryPolicy policy = Policy();
+  policy.reach = &reach;
+  policy.reach_limit = absl::ZeroDuration();
+  const auto call = [&](absl::Status first, absl::Status second) {
+    policy.superseded = [](uint64_t) { return true; };  // once is enough
+    Script script({{first}, {second}});
+    script.routes = &routes;
+    return script.RepeatOther(policy);
+  };
+  CHECK(call(absl::OkStatus(), absl::UnavailableError("connection refused")).ok());
+  CHECK(reach.Report().empty());  // it may be starting
+  clock.Advance(absl::Seconds(3));
+  CHECK(call(absl::OkStatus(), absl::DeadlineExceededError("no answer")).ok());
+  REQUIRE(reach.Report().size() == 1);
+  CHECK(reach.Report()[0].server() == 12);
+  CHECK(reach.Report()[0].seconds() == 3);
+  CHECK(reach.Report()[0].error() == "no answer");
+  CHECK(call(absl::OkStatus(), absl::ResourceExhaustedError("full")).ok());  // an answer
+  CHECK(reach.Report().empty());
+  CHECK(call(absl::UnavailableError("reset"), absl::OkStatus()).ok());
+  clock.Advance(absl::Seconds(20));
+  CHECK(reach.Report().size() == 1);
+  clock.Advance(absl::Seconds(20));  // it is not called any more: it has gone, perhaps
+  CHECK(reach.Report().empty());
 }
 
 TEST_CASE("Retry: errors that repeating cannot mend end it at once", "[worker][unit]") {

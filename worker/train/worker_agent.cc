@@ -55,6 +55,7 @@ class WorkerAgent::Impl : public LaneHost {
   explicit Impl(const WorkerOptions& options)
       : options_(options),
         progress_(options.threads),
+        reach_(options.clock),
         member_(options.scheduler, Registration(options), MakeCallbacks()) {}
 
   ~Impl() override { Kill(); }
@@ -127,6 +128,7 @@ class WorkerAgent::Impl : public LaneHost {
   absl::StatusOr<NextWorkReply> NextWork(NextWorkRequest request) override;
   void Flush() override { member_.Flush(); }
   Progress& progress() override { return progress_; }
+  ReachLog& reach() override { return reach_; }
   bool stopping() const override { return stopping_; }
   bool killed() const override {
     absl::Status reason;
@@ -138,7 +140,11 @@ class WorkerAgent::Impl : public LaneHost {
     ClusterMember::Callbacks callbacks;
     callbacks.on_view = [this](const ClusterView& view) { TakeView(view); };
     callbacks.do_task = [this](const Task& task, TaskResult* result) { return DoTask(task, result); };
-    callbacks.collect = [this] { return progress_.Collect(); };
+    callbacks.collect = [this] {
+      HeartbeatRequest request = progress_.Collect();
+      for (Unreachable& server : reach_.Report()) *request.add_unreachable() = std::move(server);
+      return request;
+    };
     callbacks.not_delivered = [this](const HeartbeatRequest& request) { progress_.Restore(request); };
     return callbacks;
   }
@@ -151,6 +157,7 @@ class WorkerAgent::Impl : public LaneHost {
 
   WorkerOptions options_;
   Progress progress_;
+  ReachLog reach_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> killed_{false};
 
