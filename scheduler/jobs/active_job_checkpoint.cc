@@ -108,7 +108,7 @@ void ActiveJob::StartCycle(bool final) {
 
 // Numbers go on after those that the directory holds of earlier jobs: the newest is the one with the highest.
 void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
-  // A name that is taken by something damaged or unfinished is taken.
+  // A name that is taken by something damaged is taken.
   stored_.set_checkpoint_sequence(std::max(stored_.checkpoint_sequence(), result.highest_checkpoint()));
   absl::string_view name = result.path();
   name = name.substr(name.rfind('/') + 1);

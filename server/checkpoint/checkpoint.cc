@@ -196,7 +196,6 @@ absl::StatusOr<uint64_t> HighestCheckpointNumber(const std::string& dir) {
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     const std::string file = it->path().filename().string();
     absl::string_view name = file;
-    absl::ConsumeSuffix(&name, kTemporarySuffix);
     uint64_t number = 0;
     if (absl::ConsumePrefix(&name, "ckpt-") && absl::SimpleAtoi(name, &number)) highest = std::max(highest, number);
   }

@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<std::pair<std::string, absl::Status>>> ListDamaged(co
 // DATA_LOSS when the newest checkpoint of a directory of them has such a manifest, so that all else passes it over. OK
 // when `dir` is a checkpoint itself.
 absl::Status CheckNewest(const std::string& dir);
-// The highest N of all entries of the directory that are called ckpt-N or ckpt-N.tmp, whatever they hold (a damaged
-// checkpoint occupies its name as well); 0: none.
+// The highest N of all entries of the directory that are called ckpt-N, whatever they hold: a damaged checkpoint
+// occupies its name as well, an unfinished one does not. 0: none.
 absl::StatusOr<uint64_t> HighestCheckpointNumber(const std::string& dir);
 // Every part, of what a delta builds on too, is there, has its size and checksum, and parses; rows, versions and
 // digests add up to what the manifests say. All problems are named in one status. Of a directory of checkpoints the

@@ -313,7 +313,7 @@ class OneProcessTest(CliTest):
         rows = json.loads(self.check(0, "checkpoint", "inspect", self.path("warm"), "--json").stdout)["rows"]
         self.assertGreaterEqual(sum(rows.values()), report["rows"])
         result = self.check(1, "train", job, "--runs", "", *warm, "--set", "warm_start.tables=[nothing]")
-        self.assertIn("warm_start.tables: nothing: the job has no table", result.stderr)
+        self.assertIn('warm_start.tables: the model has no table or tensor called "nothing"', result.stderr)
 
     def check_diff(self, before, after):
         diff = json.loads(self.check(0, "checkpoint", "diff", before, after, "--json").stdout)
