@@ -1,6 +1,7 @@
 #include "proto/cluster_member.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +24,10 @@ ClusterMember::ClusterMember(SchedulerClient* scheduler, RegisterRequest registr
     : scheduler_(*scheduler),
       registration_(std::move(registration)),
       callbacks_(std::move(callbacks)),
-      tasks_(callbacks_.task_queues) {}
+      tasks_(callbacks_.task_queues) {
+  std::random_device random;
+  registration_.set_start(uint64_t{random()} << 32 | random());
+}
 
 ClusterMember::~ClusterMember() { Stop(); }
 
@@ -50,10 +54,12 @@ void ClusterMember::Stop() {
 absl::Status ClusterMember::Register(absl::Duration timeout) {
   const Clock& clock = Clock::Steady();
   const absl::Duration start = clock.Now();
+  RegisterRequest request = registration_;
+  request.set_former(identity().process());
   for (;;) {
     const absl::Duration left = timeout - (clock.Now() - start);
     absl::StatusOr<RegisterReply> reply =
-        scheduler_.Register(registration_, std::clamp(left, absl::Milliseconds(100), kCallTimeout));
+        scheduler_.Register(request, std::clamp(left, absl::Milliseconds(100), kCallTimeout));
     if (reply.ok()) {
       if (registration_.name().empty()) registration_.set_name(reply->name());
       if (reply->heartbeat_ms() > 0) heartbeat_ = absl::Milliseconds(reply->heartbeat_ms());

@@ -15,6 +15,7 @@ class FakeScheduler : public SchedulerClient {
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request, absl::Duration) override {
     MutexLock lock(&mu);
     ++registered;
+    registration = request;
     if (registered <= unreachable_for) return absl::UnavailableError("connection refused");
     RegisterReply reply;
     reply.set_process(static_cast<uint64_t>(registered));
@@ -69,6 +70,7 @@ class FakeScheduler : public SchedulerClient {
   Mutex mu;
   CondVar changed;
   int registered = 0, unreachable_for = 0, heartbeats = 0, task_replies_lost = 0;
+  RegisterRequest registration;  // the last one
   uint64_t last_process = 0;
   absl::Status heartbeat_status;
   ClusterView view;
@@ -152,9 +154,15 @@ TEST_CASE("Cluster member: registers once when several calls learn that it was d
   ClusterMember member(&scheduler, RegisterRequest(), Quiet());
   REQUIRE(member.Start(absl::Seconds(10)).ok());
   const Identity asked = member.identity();
+  const uint64_t start = scheduler.registration.start();
+  CHECK(scheduler.registration.former() == 0);
   // The second answer is looked at when the first has led to a new identity.
   for (int call = 0; call < 2; ++call) member.Examine(absl::NotFoundError("declared dead"), asked);
   CHECK(member.identity().process() == 2);
+  // By this the scheduler knows it from a successor that was started under its name.
+  CHECK(scheduler.registration.former() == asked.process());
+  CHECK(scheduler.registration.start() == start);
+  CHECK(start != 0);
   member.Examine(absl::FailedPreconditionError("fenced"), asked);
   absl::Status reason;
   CHECK_FALSE(member.Ended(&reason));

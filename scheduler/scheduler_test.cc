@@ -175,6 +175,20 @@ TEST_CASE("Scheduler: a newer incarnation fences the older", "[scheduler][unit]"
   const Grant again = GetWork(&sim, newer);  // freed at once
   CHECK(again.split() == held.split());
   CHECK(again.lease() > held.lease());
+  // The older one was only silent: it comes back under the name that the newer one has now, and stays fenced.
+  RegisterRequest woken;
+  woken.set_name("w0");
+  woken.set_role(WORKER);
+  woken.set_protocol_version(kProtocolVersion);
+  woken.set_start(1);
+  woken.set_former(older->id);
+  CHECK(CodeOf(Ask(sim.scheduler.get(), &Scheduler::Register, woken)) == absl::StatusCode::kFailedPrecondition);
+  CHECK(CodeOf(Ask(sim.scheduler.get(), &Scheduler::Heartbeat, BeatOf(newer->id))) == absl::StatusCode::kOk);
+  // Nobody else has the name: it goes on, and a repeat of its question, whose answer got lost, is its own.
+  woken.set_name("w1");
+  for (int i = 0; i < 2; ++i) {
+    CHECK(CodeOf(Ask(sim.scheduler.get(), &Scheduler::Register, woken)) == absl::StatusCode::kOk);
+  }
   RegisterRequest old_version;
   old_version.set_role(WORKER);
   old_version.set_protocol_version(7);

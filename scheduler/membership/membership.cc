@@ -58,7 +58,14 @@ absl::StatusOr<Process*> Membership::Register(const RegisterRequest& request, ab
     return absl::InvalidArgumentError(
         absl::StrCat("name: ", request.name().size(), " bytes, must be at most ", kMaxNameBytes));
   }
-  if (!request.name().empty()) *fenced = FindLiveByName(request.name());
+  Process* const holder = request.name().empty() ? nullptr : FindLiveByName(request.name());
+  // A process that was silent for too long comes back, and its successor is at work: the newer start is the one meant.
+  if (holder != nullptr && request.former() != 0 && holder->id > request.former() &&
+      holder->info.start() != request.start()) {
+    return absl::FailedPreconditionError(absl::StrCat(holder->Title(), " (process ", request.former(),
+                                                      ") is fenced: a newer incarnation of that name has registered"));
+  }
+  *fenced = holder;
   if (*fenced != nullptr) SetState(*fenced, Process::kFenced);
   const uint64_t id = state_->Next(Counter::kProcess);
   Process& process = processes_[id];
