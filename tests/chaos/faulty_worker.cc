@@ -141,29 +141,6 @@ class AnswerLog : public ForwardingParameterClient {
   std::atomic<int64_t> most_ahead_{0};
 };
 
-// Several clients may share the one inside, with which they must not outlive what it refers to. As thread-safe as that.
-class SharedClient : public ParameterClient {
- public:
-  explicit SharedClient(std::shared_ptr<ParameterClient> inner) : inner_(std::move(inner)) {}
-
-  void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
-    inner_->OpenSplit(request, timeout, reply, std::move(done));
-  }
-  void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) override {
-    inner_->Pull(request, timeout, reply, std::move(done));
-  }
-  void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) override {
-    inner_->Push(request, timeout, reply, std::move(done));
-  }
-  void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
-    inner_->Mark(request, timeout, reply, std::move(done));
-  }
-  void Abort(Calls calls) override { inner_->Abort(calls); }
-
- private:
-  const std::shared_ptr<ParameterClient> inner_;
-};
-
 // Calls go through a bad network while a switch is on, else directly. Thread-safe.
 class BadSpell : public ParameterClient {
  public:
@@ -320,7 +297,7 @@ struct Network {
     }
     if (options.rate > 0) {
       const std::shared_ptr<ParameterClient> good = std::move(client);
-      auto faulty = std::make_unique<FaultyParameterClient>(std::make_unique<SharedClient>(good),
+      auto faulty = std::make_unique<FaultyParameterClient>(std::make_unique<ForwardingParameterClient>(good),
                                                             FaultPlan::Uniform(seed, RatesOf(options)), counters);
       client = std::make_unique<BadSpell>(good, std::move(faulty), &bad);
     }

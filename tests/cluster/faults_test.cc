@@ -9,7 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "local/local_cluster.h"
 #include "local/run_job.h"
-#include "tests/testing/counting.h"
+#include "tests/testing/exact_counts.h"
 #include "tests/testing/faulty_parameter_client.h"
 #include "tests/testing/forwarding_parameter_client.h"
 #include "tests/testing/test_jobs.h"
@@ -25,18 +25,6 @@ uint64_t Seed() {
   const uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
   std::cout << "seed " << seed << " (SHOAL_TEST_SEED)\n";
   return seed;
-}
-
-void RequireExact(const Job& job, const absl::StatusOr<JobStatus>& status) {
-  INFO(status.status().ToString());
-  REQUIRE(status.ok());
-  INFO(Describe(*status));
-  REQUIRE(status->state() == SUCCEEDED);
-  absl::StatusOr<Counts> expected = ExpectedCounts(job);
-  absl::StatusOr<Counts> actual = CheckpointCounts(job);
-  REQUIRE(expected.ok());
-  REQUIRE(actual.ok());
-  REQUIRE(CountsDifference(*expected, *actual) == "");
 }
 
 TEST_CASE("Faults: requests lost, replies lost, calls doubled, delayed and late leave the counting job exact",

@@ -6,24 +6,12 @@
 #include "absl/synchronization/notification.h"
 #include "local/local_cluster.h"
 #include "local/run_job.h"
-#include "tests/testing/counting.h"
+#include "tests/testing/exact_counts.h"
 #include "tests/testing/forwarding_parameter_client.h"
 #include "tests/testing/test_jobs.h"
 
 namespace shoal {
 namespace {
-
-void RequireExact(const Job& job, const absl::StatusOr<JobStatus>& status) {
-  INFO(status.status().ToString());
-  REQUIRE(status.ok());
-  INFO(Describe(*status));
-  REQUIRE(status->state() == SUCCEEDED);
-  absl::StatusOr<Counts> expected = ExpectedCounts(job);
-  absl::StatusOr<Counts> actual = CheckpointCounts(job);
-  REQUIRE(expected.ok());
-  REQUIRE(actual.ok());
-  REQUIRE(CountsDifference(*expected, *actual) == "");
-}
 
 struct Order {
   std::atomic<uint64_t> pulls{0}, pushes{0}, ends{0};

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "local/local_cluster.h"
 #include "local/run_job.h"
-#include "tests/testing/counting.h"
+#include "tests/testing/exact_counts.h"
 #include "tests/testing/test_jobs.h"
 
 namespace shoal {
@@ -85,14 +85,6 @@ class Training {
   std::unique_ptr<LocalCluster> cluster;
   uint64_t id = 0;
 };
-
-void RequireExact(const Job& job) {
-  absl::StatusOr<Counts> expected = ExpectedCounts(job);
-  absl::StatusOr<Counts> actual = CheckpointCounts(job);
-  REQUIRE(expected.ok());
-  REQUIRE(actual.ok());
-  REQUIRE(CountsDifference(*expected, *actual) == "");
-}
 
 std::map<std::string, uint64_t> Digests(const JobStatus& status) {
   std::map<std::string, uint64_t> digests;

@@ -9,10 +9,10 @@
 
 namespace shoal {
 
-// As thread-safe as the client inside.
+// As thread-safe as the client inside, which several may share; they keep it.
 class ForwardingParameterClient : public ParameterClient {
  public:
-  explicit ForwardingParameterClient(std::unique_ptr<ParameterClient> inner) : inner_(std::move(inner)) {}
+  explicit ForwardingParameterClient(std::shared_ptr<ParameterClient> inner) : inner_(std::move(inner)) {}
 
   void OpenSplit(const OpenSplitRequest* request, absl::Duration timeout, OpenSplitReply* reply, Done done) override {
     inner_->OpenSplit(request, timeout, reply, std::move(done));
@@ -29,7 +29,7 @@ class ForwardingParameterClient : public ParameterClient {
   void Abort(Calls calls) override { inner_->Abort(calls); }
 
  private:
-  const std::unique_ptr<ParameterClient> inner_;
+  const std::shared_ptr<ParameterClient> inner_;
 };
 
 }  // namespace shoal
