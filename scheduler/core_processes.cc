@@ -21,7 +21,6 @@ void SchedulerCore::Register(const RegisterRequest& request, Done<RegisterReply>
   reply.set_process((*process)->id);
   reply.set_name((*process)->info.name());
   reply.set_heartbeat_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(options_.heartbeat)));
-  reply.set_deadline_ms(static_cast<uint32_t>(absl::ToInt64Milliseconds(options_.deadline)));
   Answer<RegisterReply>(std::move(done), std::move(reply));
 }
 

@@ -235,7 +235,6 @@ void ServerJob::OpenSplit(const OpenSplitRequest& request, OpenSplitReply* reply
       reply->slowest_clock = lanes_.Slowest();
       lanes_.Join(request.header.lane);
       reply->rounds_applied = rounds_.applied();
-      reply->contribution_held = schema_->sync == SyncMode::kBsp && rounds_.Held(request.logical_lane);
       const uint64_t split = request.pass * schema_->splits + request.split;
       std::vector<uint64_t> watermarks;
       for (uint32_t p = 0; p < schema_->partitions && reply->outcome == RequestOutcome::kOk; ++p) {

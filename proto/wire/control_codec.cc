@@ -74,7 +74,6 @@ absl::StatusOr<ByteArray> EncodeOpenSplitReply(const OpenSplitReply& reply) {
   out.set_map_version(reply.map_version);
   out.set_slowest_clock(reply.slowest_clock);
   out.set_rounds_applied(reply.rounds_applied);
-  out.set_contribution_held(reply.contribution_held);
   out.mutable_watermarks()->Add(reply.watermarks.begin(), reply.watermarks.end());
   return Serialize(out);
 }
@@ -92,7 +91,6 @@ absl::Status DecodeOpenSplitReply(Chunks message, OpenSplitReply* reply) {
   reply->map_version = in.map_version();
   reply->slowest_clock = in.slowest_clock();
   reply->rounds_applied = in.rounds_applied();
-  reply->contribution_held = in.contribution_held();
   reply->watermarks.assign(in.watermarks().begin(), in.watermarks().end());
   return absl::OkStatus();
 }

@@ -458,11 +458,11 @@ TEST_CASE("Codec: small messages come back as they went", "[wire][unit]") {
   REQUIRE(DecodeOpenSplitRequest(chunks(*EncodeOpenSplitRequest(open), &text), &open_back).ok());
   CHECK((open_back.header.lane == 4 && open_back.pass == 5 && open_back.split == 6));
   CHECK((open_back.lease == 7 && open_back.logical_lane == 8));
-  OpenSplitReply reply{RequestOutcome::kFenced, 2, {0, 256, kSplitDone}, 3, 4, true}, reply_back;
+  OpenSplitReply reply{RequestOutcome::kFenced, 2, {0, 256, kSplitDone}, 3, 4}, reply_back;
   REQUIRE(DecodeOpenSplitReply(chunks(*EncodeOpenSplitReply(reply), &text), &reply_back).ok());
   CHECK(reply_back.outcome == RequestOutcome::kFenced);
   CHECK(reply_back.watermarks == reply.watermarks);
-  CHECK((reply_back.slowest_clock == 3 && reply_back.rounds_applied == 4 && reply_back.contribution_held));
+  CHECK((reply_back.slowest_clock == 3 && reply_back.rounds_applied == 4));
   const std::vector<uint8_t> bytes{0, 255, 7};
   const PushPiece piece{{1, 2, 3, 4}, 5, 6, uint64_t{1} << 40, 8, bytes};
   const auto piece_back = DecodePushPiece(chunks(*EncodePushPiece(piece, kLarge), &text));

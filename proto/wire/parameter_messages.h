@@ -61,9 +61,7 @@ struct OpenSplitReply {
   std::vector<uint64_t> watermarks;
   // ssp, asp: the slowest live clock before this lane joined (0 when there is none).
   uint64_t slowest_clock = 0;
-  // bsp: rounds applied here; and whether this logical lane's contribution to the next round is held here.
-  uint64_t rounds_applied = 0;
-  bool contribution_held = false;
+  uint64_t rounds_applied = 0;  // bsp
 };
 
 // One group of keys (KeyGroup) as far as one server is concerned: keys grouped by partition.

@@ -256,7 +256,7 @@ BspLane::Next BspLane::FinishRound(Carried* carried, RequestOutcome outcome) {
   carried->has_mark = true;
   ++carried->round;
   lane_.CountTrained(grant, &context_, carried->step.get(), carried->computed, &carried->counted);
-  lane_.Report(grant, carried->position);
+  lane_.Report(grant);
   if (!carried->step->batch().end_of_split) return Next::kGoOn;
   // The logical lane may go on elsewhere, so the mark cannot wait for the next pull.
   RequestOutcome marked = RequestOutcome::kOk;

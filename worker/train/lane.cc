@@ -310,13 +310,12 @@ void Lane::CountTrained(const Grant& grant, JobContext* context, BatchStep* step
   });
 }
 
-void Lane::Report(const Grant& grant, uint64_t records_done) {
+void Lane::Report(const Grant& grant) {
   LaneReport report;
   report.set_job(grant.job());
   report.set_lane(grant.lane());
   report.set_clock(clock_);
   report.set_lease(grant.lease());
-  report.set_records_done(records_done);
   host_.progress().SetLane(thread_, report);
 }
 

@@ -144,7 +144,7 @@ class Lane {
   bool UseGrant(const Grant& grant);
   // A split was given back because a server could not be reached: the next one may find it no better.
   void NapIfUnreachable(uint64_t job);
-  void Report(const Grant& grant, uint64_t records_done);
+  void Report(const Grant& grant);
   std::string Who() const;
 
   LaneHost& host_;

@@ -68,10 +68,9 @@ absl::StatusOr<Lane::SplitEnd> Lane::FinishPush(const Grant& grant, JobContext* 
 
 void Lane::FinishBatch(const Grant& grant, JobContext* context, size_t step, uint64_t* counted, CompletedWork* work) {
   ++clock_;
-  const uint64_t end = steps_[step]->batch().end;
-  work->set_records(end);
+  work->set_records(steps_[step]->batch().end);
   CountTrained(grant, context, steps_[step].get(), computed_[step], counted);
-  Report(grant, end);
+  Report(grant);
 }
 
 void Lane::RunSplit(const Grant& grant, JobContext* context, CompletedWork* work) {
@@ -164,7 +163,7 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
   // With staleness 0 the rows of batch c + 1 may not be read before batch c is applied.
   const bool ahead = host_.options().pull_ahead && (sync.has_asp() || sync.ssp().staleness() > 0);
   const std::vector<uint64_t>& watermarks = begun.opened.watermarks;
-  Report(grant, watermarks.front());
+  Report(grant);
   size_t current = begun.step;
   bool pushing = false;  // the other step's push is not acknowledged yet
   for (;; current = 1 - current) {
