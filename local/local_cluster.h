@@ -26,7 +26,7 @@ struct LocalClusterOptions {
   // Tests: WorkerOptions::before_batch with the worker's number first.
   std::function<void(int worker, uint32_t thread, uint64_t batches_finished)> before_batch;
   absl::Duration request_timeout = absl::Seconds(10);
-  // WorkerOptions::pull_ahead: a direct call has no latency to hide, so this is for tests.
+  // WorkerOptions::pull_ahead: a direct call has no latency to hide, so this is for tests. The job must allow it, too.
   bool pull_ahead = false;
 };
 

@@ -149,12 +149,17 @@ memory: {soft_limit: 4MiB, hard_limit: "1GB"}
   CHECK(job.optimizer().dense().schedule().has_constant());
   CHECK(job.optimizer().dense().schedule().warmup_examples() == 100);
   CHECK(job.sync().has_asp());
+  CHECK(job.sync().asp().pull_ahead());
   CHECK(job.admission().min_count() == 5);
   CHECK(job.ttl().examples() == 1000);
   CHECK(job.checkpoint().every() == 90000);
   CHECK(job.memory().soft_limit() == 4194304);
   CHECK(job.memory().hard_limit() == 1000000000);
   CHECK(Load(std::string(kSmall) + "sync: {bsp: 4}\n").sync().bsp().lanes() == 4);
+  CHECK(Load(std::string(kSmall)).sync().ssp().pull_ahead());
+  CHECK(Load(std::string(kSmall) + "sync: {ssp: 4}\n").sync().ssp().pull_ahead());
+  CHECK_FALSE(Load(std::string(kSmall) + "sync: {ssp: {staleness: 4, pull_ahead: false}}\n").sync().ssp().pull_ahead());
+  CHECK_FALSE(Load(kSmall, {"sync.asp.pull_ahead=false"}).sync().asp().pull_ahead());
 }
 
 TEST_CASE("LoadJob: overrides change, add, append, switch and remove", "[proto][unit]") {

@@ -27,6 +27,9 @@ Job Essence(const Job& job) {
     const FieldDescriptor* field = Job::descriptor()->FindFieldByName(name);
     if (field != nullptr) out.GetReflection()->ClearField(&out, field);
   }
+  // When rows are asked for, not what is learnt from them.
+  if (out.sync().has_asp()) out.mutable_sync()->mutable_asp()->set_pull_ahead(true);
+  if (out.sync().has_ssp()) out.mutable_sync()->mutable_ssp()->set_pull_ahead(true);
   // Evaluation reads the model, it does not change it.
   out.mutable_data()->clear_eval();
   return out;

@@ -68,7 +68,10 @@ TEST_CASE("CheckResumes: names every field that differs, with both values", "[un
   CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(status.message().find("(sequence 3 of job a) is of another training:\n  batch.size: 200, was 100\n") !=
         absl::string_view::npos);
-  CHECK(JobDifferences(manifest, Load(kJob, {"sync={ssp: {staleness: 2}}"})).size() == 2);
+  CHECK(JobDifferences(manifest, Load(kJob, {"sync={ssp: {staleness: 2}}"})) ==
+        std::vector<std::string>{"sync.asp.pull_ahead: absent, was true", "sync.ssp.pull_ahead: true, was absent",
+                                 "sync.ssp.staleness: 2, was absent"});
+  CHECK(JobDifferences(manifest, Load(kJob, {"sync.asp.pull_ahead=false"})).empty());
 }
 
 TEST_CASE("CheckResumes: names the input that is gone, new, longer, other or elsewhere", "[unit]") {

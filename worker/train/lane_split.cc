@@ -161,7 +161,8 @@ absl::StatusOr<Lane::SplitEnd> Lane::TrainFrom(const Grant& grant, JobContext* c
                                                uint64_t* counted, CompletedWork* work) {
   const Sync& sync = context->config().sync();
   // With staleness 0 the rows of batch c + 1 may not be read before batch c is applied.
-  const bool ahead = host_.options().pull_ahead && (sync.has_asp() || sync.ssp().staleness() > 0);
+  const bool ahead = host_.options().pull_ahead &&
+                     (sync.has_asp() ? sync.asp().pull_ahead() : sync.ssp().pull_ahead() && sync.ssp().staleness() > 0);
   const std::vector<uint64_t>& watermarks = begun.opened.watermarks;
   Report(grant);
   size_t current = begun.step;

@@ -30,8 +30,8 @@ struct WorkerOptions {
   // ... and against one that cannot be reached before it gives its split back. Longer than a restart takes; a dead
   // server is noticed earlier, by the newer map.
   absl::Duration reach_limit = absl::Seconds(10);
-  // Ask for the rows of the next batch while this one is computed (where the mode allows). Pays off when a pull crosses
-  // a network; costs one batch of staleness.
+  // Ask for the rows of the next batch while this one is computed, where the job allows it (sync.asp.pull_ahead). Pays
+  // off when a pull crosses a network; costs one batch of staleness.
   bool pull_ahead = true;
   // Told, in one line, what hinders a lane without being an error of the job: a server that only this worker cannot
   // reach. May be empty; called on the lanes' threads.
