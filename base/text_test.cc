@@ -1,14 +1,27 @@
-// Tests of parse_units.h and text_distance.h.
+// Tests of checkpoint_name.h, parse_units.h and text_distance.h.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/checkpoint_name.h"
 #include "base/parse_units.h"
 #include "base/text_distance.h"
 
 namespace shoal {
 namespace {
+
+TEST_CASE("CheckpointName: reads back to its number, and nothing else is a name", "[base][unit]") {
+  CHECK(CheckpointName(7) == "ckpt-00000007");
+  for (const uint64_t number : {uint64_t{0}, uint64_t{7}, uint64_t{99999999}, uint64_t{100000000}, UINT64_MAX}) {
+    CHECK(CheckpointNumber(CheckpointName(number)) == number);
+  }
+  for (const char* name :
+       {"", "ckpt-", "ckpt-7.tmp", "ckpt-x", "checkpoint-7", "/d/ckpt-00000007", "ckpt-18446744073709551616"}) {
+    INFO(name);
+    CHECK_FALSE(CheckpointNumber(name).has_value());
+  }
+}
 
 TEST_CASE("ParseDurationMs: units add up and the printed form reads back", "[base][unit]") {
   const std::vector<std::pair<std::string, uint64_t>> good = {

@@ -58,7 +58,7 @@ void SchedulerCore::Tick() {
          absl::NotFoundError(absl::StrCat(process->Title(), " was silent for ", absl::FormatDuration(options_.deadline),
                                           " and declared dead: register again")));
   }
-  members_.PruneGone();
+  members_.PruneGone(Now());
   for (ActiveJob* job : active_) job->Tick();
   for (auto it = watchers_.begin(); it != watchers_.end();) {
     if (it->second.until > Now()) {

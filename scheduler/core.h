@@ -80,6 +80,8 @@ class SchedulerCore {
   absl::Duration Until(uint32_t wait_ms) const;
   ActiveJob* FindJob(uint64_t id);
   absl::StatusOr<ActiveJob*> FindJobOrError(uint64_t id);
+  // What a drain of a process that is not alive answers.
+  absl::StatusOr<Empty> NothingToDrain(const std::string& name);
   void Gone(Process* process, const std::string& how, const absl::Status& answer);
   void StartQueuedJobs();
   void ForgetEndedJobs();

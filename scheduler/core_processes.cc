@@ -118,15 +118,24 @@ void SchedulerCore::TaskDone(const TaskResult& request, Done<Empty> done) {
   Answer<Empty>(std::move(done), Empty());
 }
 
+absl::StatusOr<Empty> SchedulerCore::NothingToDrain(const std::string& name) {
+  const Process* const gone = members_.NewestOf(name);
+  if (gone == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("name: no process called \"", name, "\" is known; `shoal status` lists those that are"));
+  }
+  // A repeat whose first answer was lost may come after the end of the drain.
+  const absl::Duration ago = Now() - gone->last_heartbeat;
+  if (gone->state == Process::kLeft && gone->draining && ago <= options_.deadline) return Empty();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "name: ", gone->Title(), " (process ", gone->id, ") is ", ProcessStateName(*gone), " and was last heard from ",
+      absl::FormatDuration(absl::Floor(ago, absl::Milliseconds(100))), " ago: there is nothing to drain"));
+}
+
 void SchedulerCore::Drain(const DrainRequest& request, Done<Empty> done) {
   Process* const process = members_.FindLiveByName(request.name());
-  if (process == nullptr && members_.HasLeft(request.name())) {
-    Answer<Empty>(std::move(done), Empty());  // a repeat that came after the end of the drain
-    return;
-  }
   if (process == nullptr) {
-    Answer<Empty>(std::move(done),
-                  absl::NotFoundError(absl::StrCat("name: no process called \"", request.name(), "\" is alive")));
+    Answer<Empty>(std::move(done), NothingToDrain(request.name()));
     return;
   }
   for (ActiveJob* job : active_) {

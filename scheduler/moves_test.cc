@@ -29,10 +29,6 @@ std::map<uint32_t, int> Moved(const SimCluster& sim) {
   return moved;
 }
 
-void Rest(SimCluster* sim, absl::Duration time) {
-  for (absl::Duration t; t < time; t += absl::Milliseconds(100)) sim->Turn(absl::Milliseconds(100));
-}
-
 TEST_CASE("Moves: partitions stay where they are while reports of load come at different instants",
           "[scheduler][unit]") {
   const std::string sync = GENERATE("asp", "bsp");

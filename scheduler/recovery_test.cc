@@ -10,37 +10,6 @@ namespace {
 
 using Catch::Contains;
 
-void CheckExact(SimCluster* sim, uint64_t job, uint64_t splits) {
-  INFO(sim->Status(job).ShortDebugString() << "\n" << sim->LogText(job));
-  REQUIRE(sim->Status(job).state() == SUCCEEDED);
-  CHECK(AllDone(*sim, job, splits));
-}
-
-Job Saved(const std::string& sync, uint64_t every_ms = 0) {
-  Job job = SimJob(sync);
-  job.mutable_checkpoint()->set_dir("/ckpt");
-  job.mutable_checkpoint()->set_every(every_ms);
-  return job;
-}
-
-// Trains until so many splits have been handed in.
-void TrainTo(SimCluster* sim, uint64_t job, uint64_t splits) {
-  for (int t = 0; t < 2000 && sim->Status(job).splits_done() < splits; ++t) {
-    sim->StepAll();
-    sim->Turn();
-  }
-  INFO(sim->LogText(job));
-  REQUIRE(sim->Status(job).state() == RUNNING);
-}
-
-// Time passes, but nobody trains.
-void Rest(SimCluster* sim, absl::Duration time) {
-  for (absl::Duration t; t < time; t += absl::Milliseconds(100)) sim->Turn(absl::Milliseconds(100));
-}
-
-// The silence after which a server is dead goes by.
-void Bury(SimCluster* sim) { Rest(sim, absl::Seconds(4)); }
-
 std::map<std::string, int> OwnedBy(SimCluster* sim, uint64_t job) {
   std::map<std::string, int> owned;
   const ClusterView cluster = sim->View(*sim->processes.front());
@@ -283,38 +252,6 @@ TEST_CASE("Recovery: one named checkpoint, or one of another training, does not 
   CHECK_THAT(sim.Status(id).reason(), Contains(sim.newest_checkpoint));
 }
 
-TEST_CASE("Recovery: what a job counted and went through survives restarts of the scheduler", "[scheduler][unit]") {
-  const std::string sync = GENERATE("asp", "ssp", "bsp");
-  const int every = GENERATE(5, 12);  // turns between restarts
-  SimCluster sim(TemporaryFile("life.db"));
-  sim.splits = 40;
-  AddFleet(&sim, 2, 2, 2);
-  const uint64_t id = sim.Submit(Saved(sync, 500));
-  TrainTo(&sim, id, 8);
-  sim.Kill(sim.Find("s1"));
-  for (int t = 0; t < 300 && sim.Status(id).recoveries_in_all() == 0; ++t) sim.Turn(absl::Milliseconds(50));
-  REQUIRE(sim.Status(id).recoveries_in_all() == 1);
-  const std::string what = sim.Status(id).recoveries(0).what();
-  REQUIRE(sim.Status(id).state() == RUNNING);
-  for (int t = 0; sim.Status(id).state() < SUCCEEDED && t < 8; ++t) {
-    Rest(&sim, absl::Seconds(1.5));  // it is stored
-    const uint64_t before = sim.Status(id).examples();
-    sim.Restart();
-    CHECK(sim.Status(id).recoveries_in_all() == 1);
-    if (sim.Status(id).state() < SUCCEEDED) CHECK(sim.Status(id).examples() == before);
-    sim.RunJob(id, every);
-  }
-  sim.RunJob(id);
-  CheckExact(&sim, id, 80);
-  sim.Restart();
-  const JobStatus status = sim.Status(id);
-  CHECK(status.examples() == 80 * SimCluster::kRecords);
-  REQUIRE(status.recoveries_size() == 1);
-  CHECK(status.recoveries(0).what() == what);
-  CHECK_THAT(sim.LogText(id), Contains("submitted as job") && Contains(what) &&
-                                  Contains("the scheduler was restarted") && Contains("state SUCCEEDED"));
-}
-
 TEST_CASE("Recovery: all examples are counted whatever workers had not told when they died", "[scheduler][unit]") {
   const std::string sync = GENERATE("asp", "bsp");
   SimCluster sim;
@@ -368,6 +305,17 @@ TEST_CASE("Drain: a worker is told to exit and its splits go to others", "[sched
   sim.RunJob(id);
   CHECK(sim.Find("w0") == nullptr);
   CHECK(sim.Drain("w0").ok());  // a repeat after it has left
+  sim.Leave(sim.Find("w1"));    // without being asked to
+  sim.clock.Advance(sim.options.deadline + absl::Seconds(1.5));
+  for (const char* gone : {"w0", "w1"}) {
+    CHECK(sim.Drain(gone).code() == absl::StatusCode::kFailedPrecondition);
+    CHECK_THAT(std::string(sim.Drain(gone).message()),
+               Contains(absl::StrCat("worker ", gone)) && Contains("is LEFT") && Contains("s ago"));
+  }
+  sim.Kill(sim.Find("s0"));
+  Bury(&sim);
+  CHECK(sim.Drain("s0").code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(sim.Drain("s0").message()), Contains("server s0") && Contains("is DEAD"));
   CheckExact(&sim, id, 12);
 }
 
@@ -544,38 +492,6 @@ TEST_CASE("Resume: a job goes on from a checkpoint", "[scheduler][unit]") {
   CHECK(sim.Status(id).checkpoint() == "/ckpt/ckpt-00000002");
   CHECK_THAT(sim.LogText(id), Contains("done in all partitions: ") && !Contains("done in all partitions: 0"));
   if (sync == "bsp") CHECK(Histories(sim, id) == Histories(calm, undisturbed));
-}
-
-TEST_CASE("Recovery: the scheduler is restarted in the middle of it", "[scheduler][unit]") {
-  const std::string sync = GENERATE("asp", "bsp");
-  SimCluster sim(TemporaryFile(absl::StrCat("recovery-", sync, ".db")));
-  AddFleet(&sim, 3, 1, 2);
-  Job job = Saved(sync, 300);
-  if (sync == "asp") job.set_replicas(2);
-  const uint64_t id = sim.Submit(job);
-  TrainTo(&sim, id, 5);
-  const Task::Kind stuck = sync == "asp" ? Task::RESTORE_PARTITIONS : Task::PREPARE_JOB;
-  for (const char* name : {"s0", "s1"}) sim.Find(name)->stuck.insert(stuck);
-  if (sync == "asp") sim.Find("s2")->stuck.insert(Task::ADD_BACKUP);
-  sim.Kill(sim.Find("s2"));
-  Bury(&sim);
-  sim.Restart();
-  for (const auto& process : sim.processes) process->stuck.clear();
-  sim.RunJob(id);
-  CheckExact(&sim, id, 12);
-}
-
-TEST_CASE("Recovery: the scheduler finds a server gone after its own restart", "[scheduler][unit]") {
-  const std::string sync = GENERATE("asp", "bsp");
-  SimCluster sim(TemporaryFile(absl::StrCat("recovery-gone-", sync, ".db")));
-  AddFleet(&sim, 2, 1, 2);
-  const uint64_t id = sim.Submit(Saved(sync));
-  TrainTo(&sim, id, 5);
-  sim.Restart();
-  sim.Kill(sim.Find("s1"));
-  Bury(&sim);
-  sim.RunJob(id);
-  CheckExact(&sim, id, 12);
 }
 
 TEST_CASE("Recovery: what does not fit the sync mode is refused at submit", "[scheduler][unit]") {

@@ -357,6 +357,19 @@ TEST_CASE("Scheduler: jobs and processes that it remembers are bounded", "[sched
   REQUIRE(status.processes_size() == 21);
   CHECK(status.processes(0).process() == here - 20);
   CHECK(status.processes(20).process() == here);
+  // For an hour, restarts of the scheduler or not.
+  const auto listed = [&] {
+    return (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value().processes_size();
+  };
+  sim.Restart();
+  CHECK(listed() == 21);
+  for (int i = 0; i < 60; ++i) {
+    CHECK(listed() == 21);
+    for (int t = 0; t < 60; ++t) sim.Turn(absl::Seconds(1));
+  }
+  CHECK(listed() == 1);
+  sim.Restart();
+  CHECK(listed() == 1);
 }
 
 TEST_CASE("Scheduler: what cannot be done fails the job with a name", "[scheduler][unit]") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/checkpoint_name.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/protocol_version.h"
 
@@ -259,8 +260,10 @@ absl::optional<TaskResult> SimCluster::DoTask(SimProcess* process, const Task& t
   } else if (task.kind() == Task::PLAN) {
     Plan(&result);
   } else if (task.kind() == Task::CHECK_CHECKPOINT_DIR) {
-    result.set_path(newest_checkpoint);
-    for (const auto& [path, partitions] : checkpoints) result.add_checkpoints(path);
+    for (const auto& [path, partitions] : checkpoints) {
+      result.add_checkpoints(path);
+      result.set_highest_checkpoint(CheckpointNumber(path.substr(path.rfind('/') + 1)).value_or(0));
+    }
   } else if (task.kind() == Task::PREPARE_JOB) {
     Prepare(process, task);
   } else if (task.kind() == Task::RESTORE_PARTITIONS) {

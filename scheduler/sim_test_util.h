@@ -48,6 +48,37 @@ inline void FinishWork(SimCluster* sim, SimProcess* worker, uint32_t thread = 0)
   REQUIRE(worker->threads[thread].held.empty());
 }
 
+inline void CheckExact(SimCluster* sim, uint64_t job, uint64_t splits) {
+  INFO(sim->Status(job).ShortDebugString() << "\n" << sim->LogText(job));
+  REQUIRE(sim->Status(job).state() == SUCCEEDED);
+  CHECK(AllDone(*sim, job, splits));
+}
+
+inline Job Saved(const std::string& sync, uint64_t every_ms = 0) {
+  Job job = SimJob(sync);
+  job.mutable_checkpoint()->set_dir("/ckpt");
+  job.mutable_checkpoint()->set_every(every_ms);
+  return job;
+}
+
+// Trains until so many splits have been handed in.
+inline void TrainTo(SimCluster* sim, uint64_t job, uint64_t splits) {
+  for (int t = 0; t < 2000 && sim->Status(job).splits_done() < splits; ++t) {
+    sim->StepAll();
+    sim->Turn();
+  }
+  INFO(sim->LogText(job));
+  REQUIRE(sim->Status(job).state() == RUNNING);
+}
+
+// Time passes, but nobody trains.
+inline void Rest(SimCluster* sim, absl::Duration time) {
+  for (absl::Duration t; t < time; t += absl::Milliseconds(100)) sim->Turn(absl::Milliseconds(100));
+}
+
+// The silence after which a server is dead goes by.
+inline void Bury(SimCluster* sim) { Rest(sim, absl::Seconds(4)); }
+
 inline std::string TemporaryFile(const std::string& name) {
   const char* const dir = std::getenv("TEST_TMPDIR");
   const std::string path = std::string(dir != nullptr ? dir : "/tmp") + "/" + name;

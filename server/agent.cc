@@ -134,7 +134,6 @@ absl::Status ServerAgent::Impl::DoTask(const Task& task, TaskResult* result) {
       result->set_highest_checkpoint(highest);
       // A job that goes on takes the newest complete one.
       SHOAL_ASSIGN_OR_RETURN(auto checkpoints, ListCheckpoints(dir));
-      if (!checkpoints.empty()) result->set_path(checkpoints.back().first);
       for (const auto& [path, manifest] : checkpoints) result->add_checkpoints(path);
       SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
       if (!damaged.empty()) {

@@ -47,7 +47,7 @@ void ActiveJob::Tick() {
   }
   Advance();
   if (progress_ && Now() - last_bump_ >= kProgressInterval) Bump();
-  kept_.Save(id(), Now(), log_, metrics_.get(), recoveries_, RanFor());
+  kept_.Save(id(), Now(), log_, metrics_.get(), recoveries_, RanFor(), SplitsDone());
 }
 
 void ActiveJob::Cancel() {

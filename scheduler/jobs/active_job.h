@@ -76,6 +76,7 @@ class ActiveJob {
   JobConfig Config() const;
   JobView View() const;
   JobStatus Status(bool sums) const;
+  uint64_t SplitsDone() const;
   JobLogs Logs() const { return log_.ToProto(); }
 
  private:
@@ -129,6 +130,7 @@ class ActiveJob {
   bool CheckReported();
   void FinishAudit();
   void FinishResume();
+  void LogTrainedAgain(uint64_t splits, uint64_t examples_before);
   void BeginFinalizing();
   void BeginSave();
   void RetrySave(const std::string& why);
@@ -161,9 +163,8 @@ class ActiveJob {
   const JobEnvironment context_;
   StoredJob stored_;
   EventLog log_;
-  uint64_t version_ = 0;
-  uint64_t live_version_ = 0, next_lane_ = 1, newest_lease_ = 0;
-  std::string reason_, warning_;
+  uint64_t version_ = 0, live_version_ = 0, next_lane_ = 1, newest_lease_ = 0;
+  std::string reason_, warning_, went_back_;  // went_back_: kResume after a restart: what partitions lost, and why
   Phase phase_ = Phase::kNone;
   JobTasks tasks_;
   JobPartitions partitions_;
@@ -179,8 +180,7 @@ class ActiveJob {
   bool auditing_ = false;
   std::vector<PartitionDone> reported_;  // of the audit under way
   absl::Duration audit_not_before_, audit_unclean_since_ = absl::InfiniteDuration();
-  uint64_t audit_limit_ = 0, rounds_applied_ = 0, unsaved_rounds_ = 0;
-
+  uint64_t audit_limit_ = 0, rounds_applied_ = 0, unsaved_rounds_ = 0, handed_in_ = 0;  // handed_in_: before a restart
   absl::optional<CheckpointCycle> cycle_;
   absl::Duration next_checkpoint_ = absl::InfiniteDuration();
   std::set<uint64_t> leaving_;                   // draining servers for which a checkpoint was begun

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/checkpoint_name.h"
 #include "proto/job/job_file.h"
 #include "scheduler/jobs/active_job.h"
 #include "scheduler/jobs/job_check.h"
@@ -14,7 +12,6 @@
 namespace shoal {
 namespace {
 
-constexpr char kNamePrefix[] = "ckpt-";
 constexpr uint32_t kManifestVersion = 1;
 constexpr uint32_t kDefaultKeep = 3;
 // bsp: rounds may pass faster than tasks travel. Each attempt names a cut four times further ahead.
@@ -99,7 +96,7 @@ void ActiveJob::StartCycle(bool final) {
   cycle_->sequence = stored_.checkpoint_sequence();
   CheckpointTask* const task = &cycle_->task;
   task->set_dir(job().checkpoint().dir());
-  task->set_name(absl::StrFormat("%s%08d", kNamePrefix, cycle_->sequence));
+  task->set_name(CheckpointName(cycle_->sequence));
   task->set_final(final);
   const bool same_places = chain_.map_version == stored_.map_version();
   if (!final && same_places && chain_.deltas + 1 < job().checkpoint().full_every()) task->set_parent(chain_.parent);
@@ -110,14 +107,11 @@ void ActiveJob::StartCycle(bool final) {
 void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
   // A name that is taken by something damaged is taken.
   stored_.set_checkpoint_sequence(std::max(stored_.checkpoint_sequence(), result.highest_checkpoint()));
-  absl::string_view name = result.path();
-  name = name.substr(name.rfind('/') + 1);
-  uint64_t sequence = 0;
-  if (!absl::ConsumePrefix(&name, kNamePrefix) || !absl::SimpleAtoi(name, &sequence)) return;
-  stored_.set_checkpoint_sequence(std::max<uint64_t>(stored_.checkpoint_sequence(), sequence));
   // Those before the newest one take its place should it turn out to be damaged.
-  if (stored_.resume() != kLatest || result.path() < stored_.restore_from()) return;
-  stored_.set_restore_from(result.path());
+  if (stored_.resume() != kLatest || result.checkpoints().empty()) return;
+  const std::string& newest = *result.checkpoints().rbegin();
+  if (newest < stored_.restore_from()) return;
+  stored_.set_restore_from(newest);
   *stored_.mutable_checkpoints() = result.checkpoints();
 }
 

@@ -32,7 +32,7 @@ void ActiveJob::BeginRun() {
   next_lane_ = context_.state->Peek(Counter::kLane);
   LiveSetChanged();
   context_.state->EraseRounds(id());
-  rounds_applied_ = unsaved_rounds_ = 0;
+  rounds_applied_ = unsaved_rounds_ = handed_in_ = 0;
   watch_.since.reset();
   stored_.set_run(run() + 1);
   stored_.set_restore_from(stored_.checkpoint());
@@ -112,6 +112,7 @@ void ActiveJob::LoseServer(const Process& process, const std::string& how) {
   if (concerned == 0) absl::StrAppend(&what, ": ", loss.backups, " partitions have no backup now");
   Log(what);
   if (concerned == 0) return;
+  if (phase_ == Phase::kResume && !loss.lost.empty()) went_back_ = what;
   recoveries_.Begin(what, concerned, Now());
   BackToTraining();
 }

@@ -26,6 +26,9 @@ std::string ActiveJob::WaitingFor() const {
   }
   const std::string lost = partitions_.Waiting();
   if (!lost.empty()) return lost;
+  if (phase_ == Phase::kResume && !stored_.preparing()) {
+    return "recovering after a restart of the scheduler: waiting for the owners of all partitions to report";
+  }
   const bool needs_workers = phase_ == Phase::kTrain || phase_ == Phase::kEvaluate;
   if (needs_workers && workers == 0) return "waiting for a worker (none is alive)";
   if (needs_workers && !stored_.fingerprint().empty() && refused_.size() >= workers && live_.lanes().empty()) {
@@ -118,6 +121,7 @@ void ActiveJob::Resume(const StoredLife& life) {
   if (life.progress != nullptr) {
     recoveries_.Load(*life.progress, Now());
     ran_for_ = absl::Seconds(life.progress->ran_seconds());
+    handed_in_ = life.progress->splits_done();
     metrics_ = std::make_unique<JobMetrics>(stored_.plan(), job().seed());
     // What cannot be read is counted anew; nothing else depends on it.
     if (!metrics_->Load(*life.progress).ok()) metrics_ = std::make_unique<JobMetrics>(stored_.plan(), job().seed());
@@ -155,6 +159,19 @@ void ActiveJob::Resume(const StoredLife& life) {
   Advance();
 }
 
+// What was counted before a restart of the scheduler and is not in all partitions now.
+void ActiveJob::LogTrainedAgain(uint64_t splits, uint64_t examples_before) {
+  const uint64_t handed_in = std::exchange(handed_in_, 0);
+  const std::string why = std::exchange(went_back_, "");
+  const uint64_t again = handed_in - std::min(handed_in, splits);
+  const uint64_t examples = examples_before - std::min(examples_before, metrics_->examples());
+  // bsp: what partitions have not applied yet of the last rounds they hold already; a loss takes all of them back.
+  if (bsp() || (again == 0 && examples == 0)) return;
+  recoveries_.AddSplitsAgain(again);
+  Log(absl::StrCat("trained again, though counted before the restart: ", again, " splits that were handed in, ",
+                   examples, " examples; ", why.empty() ? "partitions do not have them" : why));
+}
+
 void ActiveJob::FinishResume() {
   if (!CheckReported()) return;
   auditing_ = false;
@@ -171,7 +188,9 @@ void ActiveJob::FinishResume() {
     context_.state->PutRounds(id(), rounds_->Snapshot());
   }
   if (!stored_.preparing()) {
+    const uint64_t examples = metrics_->examples();
     metrics_->Settle(reported_, truth);
+    LogTrainedAgain(truth.size(), examples);
   } else if (metrics_->examples() == 0) {
     metrics_->GoOnFrom(reported_, truth);  // else it goes back: examples that are counted are the same
   }

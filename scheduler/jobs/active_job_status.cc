@@ -30,6 +30,12 @@ JobView ActiveJob::View() const {
   return view;
 }
 
+// asp and ssp: until the owners of all partitions have reported after a restart, what was handed in before it.
+uint64_t ActiveJob::SplitsDone() const {
+  if (ledger_ == nullptr) return handed_in_;
+  return std::max(ledger_->splits_done(), phase_ == Phase::kResume && !bsp() ? handed_in_ : 0);
+}
+
 JobStatus ActiveJob::Status(bool sums) const {
   if (stored_.has_final_status()) {
     JobStatus status = stored_.final_status();
@@ -50,8 +56,10 @@ JobStatus ActiveJob::Status(bool sums) const {
   status.set_checkpoint(stored_.checkpoint());
   status.set_sync(SyncName(job()));
   if (ledger_ != nullptr) {
-    status.set_pass(static_cast<uint32_t>(ledger_->current_pass()));
-    status.set_splits_done(ledger_->splits_done());
+    const uint64_t splits = std::max(1, stored_.plan().train().splits_size());
+    const uint64_t reached = std::min<uint64_t>(SplitsDone() / splits, job().data().passes() - 1);
+    status.set_pass(static_cast<uint32_t>(std::max(ledger_->current_pass(), bsp() ? 0 : reached)));
+    status.set_splits_done(SplitsDone());
   }
   if (rounds_ != nullptr) status.set_rounds(std::max(rounds_applied_, rounds_->CommonRounds()));
   const absl::Duration ran = RanFor();

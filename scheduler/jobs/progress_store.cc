@@ -18,7 +18,7 @@ void ProgressStore::SaveLog(uint64_t job, const EventLog& log) {
 }
 
 void ProgressStore::Save(uint64_t job, absl::Duration now, const EventLog& log, const JobMetrics* metrics,
-                         const Recoveries& recoveries, absl::Duration ran) {
+                         const Recoveries& recoveries, absl::Duration ran, uint64_t splits_done) {
   if (now < due_) return;
   due_ = now + kInterval;
   SaveLog(job, log);
@@ -26,6 +26,7 @@ void ProgressStore::Save(uint64_t job, absl::Duration now, const EventLog& log, 
   StoredProgress progress;
   metrics->Save(&progress);
   recoveries.Save(&progress);
+  progress.set_splits_done(splits_done);
   progress.set_ran_seconds(absl::ToDoubleSeconds(ran));
   due_ += absl::Seconds(static_cast<int64_t>(progress.ByteSizeLong() / kBytesPerSecond));
   state_.PutProgress(job, progress);

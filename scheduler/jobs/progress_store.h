@@ -28,7 +28,7 @@ class ProgressStore {
   void Touch() { changed_ = true; }
   // Stores what is due. `metrics`: null before there are any.
   void Save(uint64_t job, absl::Duration now, const EventLog& log, const JobMetrics* metrics,
-            const Recoveries& recoveries, absl::Duration ran);
+            const Recoveries& recoveries, absl::Duration ran, uint64_t splits_done);
   // The job has ended: its last status has the numbers, the log stays.
   void End(uint64_t job, const EventLog& log);
 

@@ -11,6 +11,8 @@ namespace {
 
 // Gone processes are kept so that a zombie is told why it is refused; on a fleet of spot machines they would pile up.
 constexpr size_t kMaxGone = 1000;
+// Long enough for people to see what became of a machine.
+constexpr absl::Duration kRemembered = absl::Hours(1);
 constexpr size_t kMaxNameBytes = 256;
 
 }  // namespace
@@ -172,11 +174,11 @@ std::set<uint64_t> Membership::GoneBefore(size_t newest) const {
   return old;
 }
 
-void Membership::PruneGone() {
+void Membership::PruneGone(absl::Duration now) {
   size_t gone =
       std::count_if(processes_.begin(), processes_.end(), [](const auto& entry) { return !entry.second.alive(); });
-  for (auto it = processes_.begin(); it != processes_.end() && gone > kMaxGone;) {
-    if (it->second.alive()) {
+  for (auto it = processes_.begin(); it != processes_.end() && gone > 0;) {
+    if (it->second.alive() || (gone <= kMaxGone && now - it->second.last_heartbeat < kRemembered)) {
       ++it;
       continue;
     }
@@ -208,11 +210,11 @@ Process* Membership::FindLiveByName(absl::string_view name) {
   return nullptr;
 }
 
-bool Membership::HasLeft(absl::string_view name) const {
+const Process* Membership::NewestOf(absl::string_view name) const {
   for (auto it = processes_.rbegin(); it != processes_.rend(); ++it) {
-    if (it->second.info.name() == name) return it->second.state == Process::kLeft;
+    if (it->second.info.name() == name) return &it->second;
   }
-  return false;
+  return nullptr;
 }
 
 std::string Membership::MakeName(Role role, uint64_t id) {

@@ -62,8 +62,8 @@ class Membership {
   // Asked again, the shorter grace counts.
   void Drain(Process* process, absl::Duration grace, absl::Duration now);
   Process* FindLiveByName(absl::string_view name);
-  // Whether the newest process of that name that is remembered has left in order.
-  bool HasLeft(absl::string_view name) const;
+  // The newest process of that name that is remembered, alive or gone; null: none.
+  const Process* NewestOf(absl::string_view name) const;
   // Notices silence: SUSPECT after half the deadline, DEAD after all of it. Returns those that died just now.
   std::vector<Process*> Expire(absl::Duration now);
   // `pause` of everybody's silence does not count: nobody could be heard.
@@ -78,8 +78,9 @@ class Membership {
   const std::map<uint64_t, Process>& all() const { return processes_; }
   // Processes that are gone, without the `newest` that were heard from last.
   std::set<uint64_t> GoneBefore(size_t newest) const;
-  // Forgets the oldest processes that are gone, when there are very many.
-  void PruneGone();
+  // Forgets processes that have been gone for an hour (since a restart of the scheduler, if that is later), and the
+  // oldest of them when there are very many.
+  void PruneGone(absl::Duration now);
 
  private:
   void SetState(Process* process, Process::State state);

@@ -13,9 +13,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "base/checkpoint_name.h"
 #include "base/status_macros.h"
 #include "server/checkpoint/file_io.h"
 #include "server/checkpoint/manifest_file.h"
@@ -195,9 +194,7 @@ absl::StatusOr<uint64_t> HighestCheckpointNumber(const std::string& dir) {
   uint64_t highest = 0;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     const std::string file = it->path().filename().string();
-    absl::string_view name = file;
-    uint64_t number = 0;
-    if (absl::ConsumePrefix(&name, "ckpt-") && absl::SimpleAtoi(name, &number)) highest = std::max(highest, number);
+    highest = std::max(highest, CheckpointNumber(file).value_or(0));
   }
   if (!error) return highest;
   errno = error.value();

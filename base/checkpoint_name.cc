@@ -1,0 +1,22 @@
+#include "base/checkpoint_name.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kPrefix[] = "ckpt-";
+
+}  // namespace
+
+std::string CheckpointName(uint64_t number) { return absl::StrFormat("%s%08d", kPrefix, number); }
+
+absl::optional<uint64_t> CheckpointNumber(absl::string_view name) {
+  uint64_t number = 0;
+  if (!absl::ConsumePrefix(&name, kPrefix) || !absl::SimpleAtoi(name, &number)) return absl::nullopt;
+  return number;
+}
+
+}  // namespace shoal

@@ -1,0 +1,20 @@
+// What checkpoints of a job are called in their directory: the scheduler names them, servers number on from what is there.
+#ifndef SHOAL_BASE_CHECKPOINT_NAME_H_
+#define SHOAL_BASE_CHECKPOINT_NAME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+namespace shoal {
+
+// "ckpt-00000007": of one width up to eight digits, so that names sort as numbers do.
+std::string CheckpointName(uint64_t number);
+// The number of such a name; nothing for any other ("ckpt-00000007.tmp").
+absl::optional<uint64_t> CheckpointNumber(absl::string_view name);
+
+}  // namespace shoal
+
+#endif  // SHOAL_BASE_CHECKPOINT_NAME_H_
