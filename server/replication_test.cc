@@ -344,45 +344,5 @@ TEST_CASE("Backup: one that does not answer is reported until it does", "[server
   CHECK(silent().empty());
 }
 
-TEST_CASE("Backup: without memory it refuses, the primary tells the lane, and nothing is lost", "[server][unit]") {
-  constexpr uint64_t kLimit = 8 << 20;
-  JobConfig config = TestCluster::DefaultConfig();
-  config.mutable_job()->mutable_memory()->set_hard_limit(kLimit);
-  TestCluster cluster(config, 2);
-  const std::vector<uint32_t> backed = {0};
-  cluster.Push(Batch(0));
-  cluster.Back(backed, 1);
-  cluster.Publish(0, {7});
-  REQUIRE(cluster.Copy(Task::ADD_BACKUP, 7, 0, backed, 1).ok());
-  // Fills the backup with rows of its own.
-  uint64_t next = 1000, number = 0;
-  const auto rows = [&](uint32_t from, uint32_t step, size_t count) {
-    TestBatch batch;
-    batch.split = 1;
-    batch.begin = number, batch.end = ++number;
-    for (; batch.rows.size() < count; ++next) {
-      if (PartitionOfKey(next, 8) % step == from) batch.rows[next] = {-1, -1};
-    }
-    return batch;
-  };
-  while (cluster.server(1).Report(1).bytes() + (uint64_t{600} << 10) < kLimit) {
-    cluster.PushTo(1, rows(1, 2, 2000));
-    if (!cluster.last().ok()) break;
-  }
-  number = 0;
-  TestBatch big = rows(0, 8, 40000);
-  cluster.PushTo(0, big);
-  CHECK(cluster.outstanding() == 0);
-  CHECK(cluster.last().code() == absl::StatusCode::kResourceExhausted);
-  // The primary has it: a repeat is a duplicate and as little acknowledged as the first.
-  CHECK(AnswerOf(cluster.PushTo(0, big), 0) == PushOutcome::kDuplicate);
-  CHECK(cluster.last().code() != absl::StatusCode::kOk);
-  cluster.Back(backed, -1);
-  cluster.Publish();
-  cluster.PushTo(0, big);
-  CHECK(cluster.last().ok());
-  CHECK(cluster.Read(big.rows.begin()->first) == std::vector<float>{1, 1});
-}
-
 }  // namespace
 }  // namespace shoal

@@ -21,7 +21,7 @@
 #include "server/parameter_server.h"
 #include "server/refused_log.h"
 #include "server/replication/arrival.h"
-#include "server/replication/replica_stream.h"
+#include "server/replication/room.h"
 #include "server/request_checks.h"
 #include "server/rounds.h"
 #include "server/store/partition.h"
@@ -98,8 +98,8 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   absl::Status TakeMap(const JobView& view, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Replaces the map; opens and closes partitions by it.
   void SetMap(std::shared_ptr<const OwnerMap> map, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Tasks that are no longer listed have been given up, or the map that they lead to is here: frozen partitions that
-  // are still ours serve again, backups that no map names are left.
+  // Tasks that are no longer listed are given up or done: what is frozen and still ours serves again, backups that no
+  // map names are left.
   void EndTasks(const std::set<uint64_t>& tasks, ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Older runs and removed lanes are fenced; a bad status: a newer run than ours, or dropped.
@@ -119,15 +119,14 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void AwaitBackups(const std::vector<ReplicaMark>& marks, const Done& done);
   absl::Status PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released);
   absl::Status JudgeRound(const PushRequest& request, PushReply* reply, bool* hold) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED when they don't fit under the hard limit.
+  // Reserves the bytes that new rows may need; RESOURCE_EXHAUSTED: the hard limit.
   absl::Status Reserve(const PushRequest& request, const OwnerMap& map, uint64_t* reserved);
   uint64_t QuickBound(const PushRequest& request) const;
   absl::Status TakeMark(uint32_t lane, uint64_t round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Applies rounds while they are complete and not held back, and opens what they gate.
   void Proceed(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayApply() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // bsp, under a new map: what is held for the next round stays where it covers all partitions of this server; pulls
-  // that wait are sent back, since their lanes know an older map.
+  // bsp, under a new map: what is held for the next round stays if it covers all partitions here; pulls are sent back.
   void Regroup(ReleasedList* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // --- Copies on other servers (server_job_move.cc) ---
   absl::StatusOr<ReplicaSender> SenderTo(const ServerAddress& target);
@@ -191,6 +190,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   std::atomic<uint64_t> next_link_{1};
   Mutex arrivals_mu_;  // taken by itself
   std::map<uint32_t, std::shared_ptr<Arrival>> arrivals_ ABSL_GUARDED_BY(arrivals_mu_);
+  RoomGrants grants_;
   // Checkpoints that are being cut: rounds at or above the smallest of them are not applied.
   std::vector<uint64_t> cuts_ ABSL_GUARDED_BY(mu_);
 };

@@ -237,7 +237,7 @@ absl::Status ServerJob::Follow(uint64_t task, const Copying& copying, const Repl
     } else {
       // Before anybody can wait for it.
       if (copying.stream == nullptr) {
-        stream->Attach(copying.partition, copying.tracker, copying.link, copying.version);
+        stream->Attach(copying.partition, copying.tracker, copying.link, copying.version, copying.copy->room());
       }
       place.stream = stream;
       place.backup_task = task;

@@ -4,14 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/backup_room.h"
 #include "server/request_checks.h"
 #include "server/server_job.h"
 
 namespace shoal {
 namespace {
-
-// Upper bound of what one key adds to an index that is about to grow by a quarter.
-constexpr uint64_t kIndexBytesPerKey = 26;
 
 void CountRefused(const PushTally& tally, PushReply* reply) {
   tally.ForEach([&](uint32_t, uint32_t, const SlotCounts& counts) {
@@ -22,6 +20,15 @@ void CountRefused(const PushTally& tally, PushReply* reply) {
   for (const PushTally::DenseRefused& dense : tally.dense_refused()) reply->guard_refused += dense.blocks;
 }
 
+RefusedBatch OfPush(const PushRequest& request, RefusedBatch refused) {
+  refused.set_lane(request.header.lane);
+  refused.set_pass(request.pass);
+  refused.set_split(request.split);
+  refused.set_begin(request.begin);
+  refused.set_end(request.end);
+  return refused;
+}
+
 }  // namespace
 
 uint64_t ServerJob::QuickBound(const PushRequest& request) const {
@@ -29,7 +36,7 @@ uint64_t ServerJob::QuickBound(const PushRequest& request) const {
   for (const PushGroup& group : request.groups) {
     for (uint32_t table : group.tables) {
       const SparseSchema& shape = schema_->tables[table];
-      const uint64_t row = (uint64_t{shape.dim} + shape.state + 2) * sizeof(float) + kIndexBytesPerKey;
+      const uint64_t row = (uint64_t{shape.dim} + shape.state + 2) * sizeof(float) + SparseTable::kIndexBytesPerKey;
       bytes += group.keys.size() * row;
       // Each partition may start a slab and move to an index a quarter larger.
       bytes += std::min<uint64_t>(request.partitions.size(), group.keys.size()) * pools_[table]->slab_bytes();
@@ -85,8 +92,12 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const KeyHashes& has
   reply->map_version = map->version;
   reply->pushes_applied = pushes_.load(std::memory_order_relaxed);
   if (reply->outcome != RequestOutcome::kOk) return absl::OkStatus();
+  BackupRoom room;
+  SHOAL_RETURN_IF_ERROR(room.Take(*schema_, request, *map));
   uint64_t reserved;
-  SHOAL_RETURN_IF_ERROR(Reserve(request, *map, &reserved));
+  const absl::Status fits = Reserve(request, *map, &reserved);
+  if (!fits.ok()) room.Pin({});
+  SHOAL_RETURN_IF_ERROR(fits);
   const PushRange range = RangeOf(*schema_, request);
   PushSlices slices(*schema_, request, &hashes);
   PushTally tally(&stats_);
@@ -117,17 +128,11 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const KeyHashes& has
     }
   }
   stats_.reserved_bytes -= static_cast<int64_t>(reserved);
+  room.Pin(*marks);
   if (accepted && !request.continues) reply->pushes_applied = pushes_.fetch_add(1, std::memory_order_relaxed);
   CountRefused(tally, reply);
   RefusedBatch refused;
-  if (TakeRefused(tally, &refused)) {
-    refused.set_lane(request.header.lane);
-    refused.set_pass(request.pass);
-    refused.set_split(request.split);
-    refused.set_begin(request.begin);
-    refused.set_end(request.end);
-    refused_.Add(std::move(refused));
-  }
+  if (TakeRefused(tally, &refused)) refused_.Add(OfPush(request, std::move(refused)));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,20 @@
 #include "server/server_job.h"
 
 namespace shoal {
+namespace {
+
+// Backups that are here, by partition: who sent them. source: 0: everybody.
+std::map<uint32_t, uint64_t> CopiesHere(const OwnerMap& map, uint64_t source) {
+  std::map<uint32_t, uint64_t> copies;
+  for (uint32_t p = 0; p < map.at.size(); ++p) {
+    const OwnerMap::Place& place = map.at[p];
+    if (place.role != PartitionRole::kStandby || !place.complete) continue;
+    if (source == 0 || place.from == source) copies[p] = place.from;
+  }
+  return copies;
+}
+
+}  // namespace
 
 absl::Status ServerJob::Receive(const ReplicaRequest& request, ReplicaReply* reply) {
   {
@@ -33,6 +47,9 @@ absl::Status ServerJob::Receive(const ReplicaRequest& request, ReplicaReply* rep
     answer->set_code(static_cast<int>(status.code()));
     answer->set_message(std::string(status.message()));
   }
+  if (!grants_.limited() || CopiesHere(*Map(), request.source()).empty()) return absl::OkStatus();
+  reply->set_limited(true);
+  reply->set_room(grants_.Grant(request.source(), request.wanted_room()));
   return absl::OkStatus();
 }
 
@@ -97,7 +114,7 @@ absl::Status ServerJob::TakePiece(const ReplicaRequest& request, const ReplicaPi
   if (known < piece.bytes().size()) arrival->staged.append(piece.bytes(), known, std::string::npos);
   if (arrival->staged.size() < piece.total_bytes()) {
     // What is staged counts as used, so that a copy that does not fit ends before it is complete.
-    if (Fits(arrival->staged.size())) return absl::OkStatus();
+    if (piece.granted() || Fits(arrival->staged.size())) return absl::OkStatus();
     arrival->staging = false;
     arrival->staged = std::string();
     return absl::ResourceExhaustedError(
@@ -132,8 +149,8 @@ absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPi
     }
     SHOAL_RETURN_IF_ERROR(CheckHeld(*schema_, p, held));
   }
-  // The rows of an image take about what its bytes do.
-  if (!Fits(arrival->staged.size())) {
+  // The rows of an image take about what its bytes do. What was granted has been reserved, and applied by the primary.
+  if (!piece.granted() && !Fits(arrival->staged.size())) {
     return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: ", schema_->hard_limit_bytes, " bytes, ",
                                                      stats_.used_bytes.load(), " used, changes of partition ", p,
                                                      " need ", arrival->staged.size()));
@@ -149,9 +166,12 @@ absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPi
     return absl::FailedPreconditionError(absl::StrCat("partition ", p, ": there is no copy here to be changed"));
   }
   uint64_t rounds = 0;
+  const Partition::Space before = copy->RowSpace();
   absl::Status status = copy->Apply(image, &rounds);
   if (status.ok()) status = InstallCopy(request, piece, piece.held_bytes() > 0 ? &held : nullptr, copy);
   if (status.ok()) {
+    const Partition::Space after = copy->RowSpace();
+    grants_.Applied(request.source(), p, piece.granted() ? before : after, after);
     arrival->version = piece.version();
     arrival->promotable |= piece.promotable();
     return status;
@@ -178,6 +198,7 @@ void ServerJob::SweepArrivals() {
   }
   if (arrivals.empty()) return;
   const std::shared_ptr<const OwnerMap> map = Map();
+  grants_.Keep(CopiesHere(*map, 0));
   for (const auto& [p, arrival] : arrivals) {
     // Locked: an image is being applied.
     if (!arrival->mu.TryLock()) continue;

@@ -76,7 +76,10 @@ absl::Status BulkCopy::Deliver(ReplicaRequest* request) {
     if (reply.ok() && reply->refused_size() > 0) {
       status = absl::Status(static_cast<absl::StatusCode>(reply->refused(0).code()), reply->refused(0).message());
     }
-    if (status.ok()) return status;
+    if (status.ok()) {
+      room_ = {reply->limited(), reply->room()};
+      return status;
+    }
     if (absl::IsNotFound(status) && !request->has_config()) {
       *request->mutable_config() = options_.config();
       continue;

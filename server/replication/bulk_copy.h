@@ -27,6 +27,12 @@ struct ReplicaSender {
   ReplicaRequest NewRequest() const;
 };
 
+// What a server has for the copies of this one, as of one of its answers.
+struct ReplicaRoom {
+  bool limited = false;
+  uint64_t bytes = 0;
+};
+
 // Not thread-safe; blocks its caller. Distinct copies, of other partitions, may be under way beside it.
 class BulkCopy {
  public:
@@ -43,6 +49,7 @@ class BulkCopy {
   // Tells the target, once, that the copy is not wanted any more; it may not hear of it.
   void Forget();
   uint64_t sent_bytes() const { return sent_bytes_; }
+  const ReplicaRoom& room() const { return room_; }  // of the last answer
 
  private:
   // Repeats one message until it is answered.
@@ -53,6 +60,7 @@ class BulkCopy {
   const uint64_t link_;
   const Options options_;
   uint64_t sent_bytes_ = 0;
+  ReplicaRoom room_;
 };
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +15,11 @@ constexpr absl::Duration kRetryAfter = absl::Milliseconds(50);
 
 }  // namespace
 
-void ReplicaStream::Attach(std::shared_ptr<Partition> partition, TrackerId tracker, uint64_t link, uint64_t version) {
+void ReplicaStream::Attach(std::shared_ptr<Partition> partition, TrackerId tracker, uint64_t link, uint64_t version,
+                           const ReplicaRoom& room) {
   MutexLock lock(&mu_);
+  // Later ones come with the answers to this stream's own messages, which know of what it has sent.
+  if (!room_.known()) room_.Told(room.limited, room.bytes);
   Followed& followed = followed_[partition->id()];
   followed.partition = std::move(partition);
   followed.tracker = tracker;
@@ -31,7 +35,10 @@ void ReplicaStream::Detach(uint32_t partition, const absl::Status& status) {
     if (it == followed_.end()) return;
     it->second.partition->Untrack(it->second.tracker);
     Fail(&it->second, status, &told);
+    ReturnRoom(&it->second, std::numeric_limits<uint64_t>::max());
     followed_.erase(it);
+    // The backup may take it back.
+    if (followed_.empty()) room_.Forget();
   }
   for (Told& one : told) one.done(one.status);
 }
@@ -59,6 +66,54 @@ void ReplicaStream::Await(const std::vector<ReplicaMark>& marks, Done done) {
   // A waiter without a callback counts as told.
   if (done) return done(status);
   Pump();
+}
+
+bool ReplicaStream::limited() const {
+  MutexLock lock(&mu_);
+  return room_.limited();
+}
+
+bool ReplicaStream::TryTakeRoom(uint64_t bytes) {
+  MutexLock lock(&mu_);
+  return room_.Take(bytes);
+}
+
+absl::Status ReplicaStream::TakeRoom(uint64_t bytes) {
+  uint64_t left = 0;
+  {
+    MutexLock lock(&mu_);
+    if (room_.Take(bytes)) return absl::OkStatus();
+    left = room_.left();
+    wanted_room_ = std::max(wanted_room_, bytes);
+  }
+  Pump();
+  return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: the backup, process ", sender_.target, ", has ",
+                                                   left, " bytes for this server, new rows of this push need ", bytes));
+}
+
+void ReplicaStream::PinRoom(uint64_t bytes, const std::vector<ReplicaMark>& marks) {
+  MutexLock lock(&mu_);
+  auto charge = std::make_shared<RoomBook::Charge>();
+  charge->bytes = bytes;
+  for (const ReplicaMark& mark : marks) {
+    const auto it = followed_.find(mark.partition);
+    if (it == followed_.end() || it->second.acked >= mark.version) continue;
+    ++charge->missing;
+    it->second.charges.emplace_back(mark.version, charge);
+  }
+  if (charge->missing == 0) room_.Return(bytes);
+}
+
+void ReplicaStream::ReturnRoom(Followed* followed, uint64_t version) {
+  auto kept = followed->charges.begin();
+  for (auto& [needed, charge] : followed->charges) {
+    if (needed > version) {
+      *kept++ = {needed, charge};
+    } else if (--charge->missing == 0) {
+      room_.Return(charge->bytes);
+    }
+  }
+  followed->charges.erase(kept, followed->charges.end());
 }
 
 void ReplicaStream::TakeImage(Followed* followed) {
@@ -92,9 +147,11 @@ bool ReplicaStream::Build(ReplicaRequest* request, std::vector<Part>* parts) {
     piece->set_offset(followed.sent);
     piece->set_bytes(bytes.data(), bytes.size());
     piece->set_promotable(true);
+    piece->set_granted(!followed.full);
     parts->push_back({id, followed.link, followed.image.version, followed.sent + bytes.size()});
   }
-  return !parts->empty();
+  request->set_wanted_room(wanted_room_);
+  return !parts->empty() || wanted_room_ > 0;
 }
 
 void ReplicaStream::Pump() {
@@ -108,16 +165,18 @@ void ReplicaStream::Pump() {
     }
     // The answer may come inside of the call: then this loop goes on, else the thread that brings it does.
     auto turn = std::make_shared<std::atomic<bool>>(false);
-    sender_.client->Replicate(request, kMessageTimeout,
-                              [self = shared_from_this(), turn, parts](absl::StatusOr<ReplicaReply> reply) {
-                                self->Handle(reply, parts);
-                                if (turn->exchange(true)) self->Pump();
-                              });
+    sender_.client->Replicate(
+        request, kMessageTimeout,
+        [self = shared_from_this(), turn, parts, wanted = request.wanted_room()](absl::StatusOr<ReplicaReply> reply) {
+          self->Handle(reply, parts, wanted);
+          if (turn->exchange(true)) self->Pump();
+        });
     if (!turn->exchange(true)) return;
   }
 }
 
 void ReplicaStream::Reached(Followed* followed, std::vector<Told>* told) {
+  ReturnRoom(followed, followed->acked);
   auto kept = followed->waiting.begin();
   for (Wanted& wanted : followed->waiting) {
     if (wanted.version > followed->acked) {
@@ -154,12 +213,16 @@ void ReplicaStream::Refused(Followed* followed, const PieceAnswer& answer, std::
   }
 }
 
-void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts) {
+void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts,
+                           uint64_t wanted_room) {
   std::vector<Told> told;
   {
     MutexLock lock(&mu_);
     in_flight_ = false;
-    if (reply.ok()) silence_.reset();
+    if (reply.ok()) {
+      silence_.reset();
+      if (wanted_room_ == wanted_room) wanted_room_ = 0;
+    }
     if (!reply.ok()) {
       if (!silence_.has_value()) silence_ = Silence{clock_.Now(), {}};
       silence_->error = std::string(reply.status().message());
@@ -183,6 +246,7 @@ void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std:
       followed.image = PartitionImage();
       Reached(&followed, &told);
     }
+    if (reply.ok()) room_.Told(reply->limited(), reply->room());
   }
   for (Told& one : told) one.done(one.status);
 }

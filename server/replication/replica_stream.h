@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "base/mutex.h"
 #include "proto/replication.pb.h"
 #include "server/replication/bulk_copy.h"
+#include "server/replication/room.h"
 #include "server/store/partition.h"
 
 namespace shoal {
@@ -38,14 +40,24 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
 
   uint64_t target() const { return sender_.target; }
 
-  // Follows a partition whose copy has `version` and whose later changes `tracker` remembers.
-  void Attach(std::shared_ptr<Partition> partition, TrackerId tracker, uint64_t link, uint64_t version);
+  // Follows a partition whose copy has `version` and whose later changes `tracker` remembers. `room`: of the answer
+  // that said so.
+  void Attach(std::shared_ptr<Partition> partition, TrackerId tracker, uint64_t link, uint64_t version,
+              const ReplicaRoom& room);
   // Ends that. Who waits is told `status`. Nothing when the partition is not followed.
   void Detach(uint32_t partition, const absl::Status& status);
 
   // Calls `done` when all copies have reached their mark; at once when they have. UNAVAILABLE: not in time, or one is
   // not followed any more; RESOURCE_EXHAUSTED: the backup has no memory. Either way the changes are sent later.
   void Await(const std::vector<ReplicaMark>& marks, Done done);
+  // Before a push is applied: whether the backup has a limit, and RESOURCE_EXHAUSTED, nothing taken and the backup
+  // asked for more, when it has no room for so many bytes. What is taken is given back when all copies have reached
+  // these marks; those of partitions that are not followed count as reached.
+  bool limited() const;
+  absl::Status TakeRoom(uint64_t bytes);
+  bool TryTakeRoom(uint64_t bytes);  // asks for nothing
+  void PinRoom(uint64_t bytes, const std::vector<ReplicaMark>& marks);
+
   // Since when messages have been sent in vain; nothing: they are answered.
   struct Silence {
     absl::Duration since;
@@ -78,6 +90,7 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
     PartitionImage image;
     uint64_t sent = 0;  // bytes of the image that the backup has
     std::deque<Wanted> waiting;
+    std::deque<std::pair<uint64_t, std::shared_ptr<RoomBook::Charge>>> charges;  // until it has this version
   };
   struct Told {
     Done done;
@@ -95,8 +108,10 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   // False when there is nothing to send.
   bool Build(ReplicaRequest* request, std::vector<Part>* parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeImage(Followed* followed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts);
+  void Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts, uint64_t wanted_room);
   void Reached(Followed* followed, std::vector<Told>* told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Of versions up to this one.
+  void ReturnRoom(Followed* followed, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Fail(Followed* followed, const absl::Status& status, std::vector<Told>* told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Refused(Followed* followed, const PieceAnswer& answer, std::vector<Told>* told)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -109,6 +124,8 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   absl::optional<Silence> silence_ ABSL_GUARDED_BY(mu_);
   std::map<uint32_t, Followed> followed_ ABSL_GUARDED_BY(mu_);
   bool in_flight_ ABSL_GUARDED_BY(mu_) = false;
+  RoomBook room_ ABSL_GUARDED_BY(mu_);
+  uint64_t wanted_room_ ABSL_GUARDED_BY(mu_) = 0;                        // 0: there was enough
   absl::Duration retry_at_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();  // nothing is sent before
   std::string last_error_ ABSL_GUARDED_BY(mu_);
 };

@@ -103,6 +103,24 @@ uint64_t Partition::GrowthBytes(const PushRange& range, const PartitionGradients
   return bytes;
 }
 
+uint64_t Partition::NewBytes(const PushRange& range, const PartitionGradients& gradients) const {
+  MutexLock lock(&mu_);
+  if (range.examples == 0 || JudgeLocked(range).outcome != PushOutcome::kAccepted) return 0;
+  uint64_t bytes = 0;
+  for (const RowGradients& rows : gradients.rows) bytes += tables_[rows.table]->NewBytes(rows, examples_);
+  return bytes;
+}
+
+Partition::Space Partition::RowSpace() const {
+  MutexLock lock(&mu_);
+  Space space;
+  for (const auto& table : tables_) {
+    space.used += table->bytes();
+    space.need += table->NeedBytes();
+  }
+  return space;
+}
+
 uint64_t Partition::version() const {
   MutexLock lock(&mu_);
   return version_;

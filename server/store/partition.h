@@ -76,6 +76,14 @@ class Partition {
   PushVerdict Judge(const PushRange& range) const;
   // Upper bound of the bytes that an accepted push would add; 0 when it would not be accepted.
   uint64_t GrowthBytes(const PushRange& range, const PartitionGradients& gradients) const;
+  // Upper bound of what it would add to the need of any copy of the partition; 0 when it would not be accepted.
+  uint64_t NewBytes(const PushRange& range, const PartitionGradients& gradients) const;
+  // Of its rows: the bytes that they take, and what they may take in a copy of the partition. A copy that takes less
+  // than it may can grow by the difference without anything new in it.
+  struct Space {
+    uint64_t used = 0, need = 0;
+  };
+  Space RowSpace() const;
 
   // bsp: applies gradients that were summed over a round of `examples`, then advances by each range.
   void ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples,

@@ -52,6 +52,7 @@ class SparseTable {
   SparseTable(const SparseTable&) = delete;
   SparseTable& operator=(const SparseTable&) = delete;
 
+  static constexpr uint64_t kIndexBytesPerKey = 26;  // upper bound, just after the index has grown
   // Bytes of a row, and of a slab of rows, of this table.
   static uint64_t RowBytes(const JobSchema& schema, uint32_t table);
   static uint64_t SlabBytes(const JobSchema& schema, uint32_t table);
@@ -70,8 +71,10 @@ class SparseTable {
   void Apply(const RowGradients& gradients, const PushContext& context, RowStream* stream, PushTally* tally);
   void Apply(const RowGradients& gradients, const PushContext& context, PushTally* tally);
 
-  // Upper bound of the bytes that applying these keys would add.
+  // Upper bounds of the bytes that applying these keys would add: here; to any copy's NeedBytes, the most it can take.
   uint64_t GrowthBytes(const RowGradients& gradients, uint64_t now) const;
+  uint64_t NewBytes(const RowGradients& gradients, uint64_t now) const;
+  uint64_t NeedBytes() const;
 
   // Drops expired rows and counted keys among the next `cells` index cells.
   void Sweep(uint64_t now, uint64_t cells, PushTally* tally);
@@ -161,6 +164,7 @@ class SparseTable {
   RowPlace CreateRow(uint64_t key, uint32_t slot, uint64_t cell, PushTally* tally);
   void InitRow(uint64_t key, const RowPlace& place) const;
   uint32_t TakeRowNumber();
+  void CountNew(const RowGradients& gradients, uint64_t now, uint64_t* rows, uint64_t* keys) const;
   bool AboveSoftLimit() const;
   void AccountBytes(int64_t more);
   void InsertKey(uint64_t key, uint32_t slot, uint32_t value, uint32_t count, PushTally* tally);

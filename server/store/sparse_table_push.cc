@@ -127,21 +127,37 @@ void SparseTable::InitRow(uint64_t key, const RowPlace& place) const {
   if (ttl_) Touch(place, 0);
 }
 
-uint64_t SparseTable::GrowthBytes(const RowGradients& gradients, uint64_t now) const {
-  uint64_t new_rows = 0, new_keys = 0;
+void SparseTable::CountNew(const RowGradients& gradients, uint64_t now, uint64_t* rows, uint64_t* keys) const {
+  *rows = *keys = 0;
   for (uint64_t i = 0; i < gradients.keys.size(); ++i) {
     const uint64_t cell = index_.Find(gradients.keys[i]);
     if (cell != KeyIndex::kNone && index_.at(cell).is_row()) continue;
     const uint64_t seen = cell == KeyIndex::kNone || Expired(index_.at(cell), now) ? 0 : index_.at(cell).count();
     const uint64_t more = gradients.occurrences.empty() ? 1 : gradients.occurrences[i];
-    new_rows += seen + more >= schema_.min_count ? 1 : 0;
-    new_keys += cell == KeyIndex::kNone ? 1 : 0;
+    *rows += seen + more >= schema_.min_count ? 1 : 0;
+    *keys += cell == KeyIndex::kNone ? 1 : 0;
   }
+}
+
+uint64_t SparseTable::GrowthBytes(const RowGradients& gradients, uint64_t now) const {
+  uint64_t new_rows, new_keys;
+  CountNew(gradients, now, &new_rows, &new_keys);
   if (new_rows + new_keys == 0) return 0;
   const uint64_t room = free_rows_.size() + (slabs_.size() << slab_shift_) - next_row_;
   const uint64_t short_of = new_rows > room ? new_rows - room : 0;
   const uint64_t slabs = (short_of + slab_mask_) >> slab_shift_;
   return slabs * pool_->slab_bytes() + index_.BytesAfter(new_keys) - index_.bytes();
+}
+
+uint64_t SparseTable::NewBytes(const RowGradients& gradients, uint64_t now) const {
+  uint64_t rows, keys;
+  CountNew(gradients, now, &rows, &keys);
+  return rows * RowBytes(schema_, table_) + keys * kIndexBytesPerKey;
+}
+
+uint64_t SparseTable::NeedBytes() const {
+  return (next_row_ - free_rows_.size()) * RowBytes(schema_, table_) + pool_->slab_bytes() +
+         index_.size() * kIndexBytesPerKey;
 }
 
 }  // namespace shoal

@@ -1,0 +1,69 @@
+#include "server/backup_room.h"
+
+#include <map>
+
+#include "base/status_macros.h"
+#include "server/request_checks.h"
+#include "server/store/sparse_table.h"
+
+namespace shoal {
+namespace {
+
+using ByStream = std::map<std::shared_ptr<ReplicaStream>, uint64_t>;
+
+// As if all keys were new.
+ByStream QuickNeeds(const JobSchema& schema, const PushRequest& request, const OwnerMap& map) {
+  ByStream needs;
+  for (size_t i = 0; i < request.partitions.size(); ++i) {
+    const std::shared_ptr<ReplicaStream>& stream = map.at[request.partitions[i]].stream;
+    if (stream == nullptr || !stream->limited()) continue;
+    uint64_t& bytes = needs[stream];
+    for (const PushGroup& group : request.groups) {
+      for (uint32_t table : group.tables) {
+        bytes += group.counts[i] * (SparseTable::RowBytes(schema, table) + SparseTable::kIndexBytesPerKey);
+      }
+    }
+  }
+  return needs;
+}
+
+uint64_t ExactNeed(const JobSchema& schema, const PushRequest& request, const OwnerMap& map,
+                   const ReplicaStream* stream) {
+  const PushRange range = RangeOf(schema, request);
+  PushSlices slices(schema, request, nullptr);
+  PartitionGradients gradients;
+  uint64_t bytes = 0;
+  for (uint32_t p : request.partitions) {
+    gradients.rows.clear();
+    gradients.dense = slices.Next(&gradients.rows);
+    if (map.at[p].stream.get() == stream && map.Serving(p) != nullptr)
+      bytes += map.Serving(p)->NewBytes(range, gradients);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status BackupRoom::Take(const JobSchema& schema, const PushRequest& request, const OwnerMap& map) {
+  for (const auto& [stream, quick] : QuickNeeds(schema, request, map)) {
+    uint64_t bytes = quick;
+    // Near the limit only: rows that are there already need nothing.
+    if (!stream->TryTakeRoom(bytes)) {
+      bytes = ExactNeed(schema, request, map, stream.get());
+      const absl::Status taken = stream->TakeRoom(bytes);
+      if (!taken.ok()) {
+        Pin({});
+        return taken;
+      }
+    }
+    taken_.emplace_back(stream, bytes);
+  }
+  return absl::OkStatus();
+}
+
+void BackupRoom::Pin(const std::vector<ReplicaMark>& marks) {
+  for (const auto& [stream, bytes] : taken_) stream->PinRoom(bytes, marks);
+  taken_.clear();
+}
+
+}  // namespace shoal
