@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/buffer_pool.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/status_macros.h"
@@ -198,8 +199,10 @@ absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* st
   worker.scheduler = scheduler.get();
   worker.before_batch = options.before_batch;
   worker.warn = [name = worker.name](const std::string& what) { spdlog::warn("{}: {}", name, what); };
-  worker.connect = [&options](const ServerAddress& server) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
-    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ParameterClient> client, GrpcParameterClient::Create(server.address()));
+  worker.connect = [&options, buffers = BufferPool::Create(kIdleBufferBytes)](
+                       const ServerAddress& server) -> absl::StatusOr<std::unique_ptr<ParameterClient>> {
+    SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ParameterClient> client,
+                           GrpcParameterClient::Create(server.address(), {}, buffers));
     return options.wrap ? options.wrap(server, std::move(client)) : std::move(client);
   };
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<WorkerAgent> agent, WorkerAgent::Start(worker, options.connect_timeout));

@@ -165,6 +165,8 @@ void ParameterServer::DropJob(uint64_t id) {
   if (job != nullptr) job->Drop();
 }
 
+BufferPool* ParameterServer::buffers() const { return impl_->options().buffers.get(); }
+
 void ParameterServer::OpenSplit(const OpenSplitRequest* request, OpenSplitReply* reply, Done done) {
   const std::shared_ptr<ServerJob> job = impl_->Find(request->header.job);
   if (job == nullptr) return done(impl_->Missing(request->header.job));

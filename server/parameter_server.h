@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/buffer_pool.h"
 #include "base/clock.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/scheduler.pb.h"
@@ -33,6 +34,8 @@ struct ParameterServerOptions {
   // Pieces of large pushes that are not complete yet: how many bytes of them, and how long after the last one came.
   uint64_t staged_bytes = uint64_t{2} << 30;
   absl::Duration staged_patience = absl::Seconds(30);
+  // Where messages, contributions to rounds and what a call needs while it works come from.
+  std::shared_ptr<BufferPool> buffers = BufferPool::Create(uint64_t{128} << 20);
 };
 
 // What a pull's destinations must hold, in floats.
@@ -68,6 +71,9 @@ class ParameterServer {
   void UpdateView(const JobView& view);
   // Forgets the job; parked pulls get CANCELLED. OK when there is no such job.
   void DropJob(uint64_t job);
+
+  // For the messages of calls to this server.
+  BufferPool* buffers() const;
 
   // --- Data plane. NOT_FOUND: no such job here; INVALID_ARGUMENT: names the field, the value and the bound. ---
   void OpenSplit(const OpenSplitRequest* request, OpenSplitReply* reply, Done done);

@@ -30,7 +30,7 @@ bool TooLarge(const JobSchema& schema, const float* sums, uint64_t size, float d
 
 void CountOwn(const JobSchema& schema, const Contribution& contribution, uint32_t partition, float divisor,
               RefusedCounts* counts) {
-  std::vector<RowGradients> groups;
+  std::pmr::vector<RowGradients> groups;
   const float* dense = nullptr;
   contribution.GradientsOf(partition, &groups, &dense);
   for (const RowGradients& rows : groups) {

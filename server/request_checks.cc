@@ -129,10 +129,7 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
 }
 
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
-                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
-                         std::unique_ptr<uint64_t[]>* hashes) {
-  hashes->reset(new uint64_t[keys.size()]);  // not set to 0 first
-  uint64_t* const out = hashes->get();
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts, uint64_t* hashes) {
   size_t at = 0;
   for (size_t i = 0; i < partitions.size(); ++i) {
     const size_t begin = at, end = at + counts[i];
@@ -140,7 +137,7 @@ absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> par
     uint32_t wrong = 0;
     for (; at < end; ++at) {
       const KeyPlace placed = PlaceOfKey(keys[at], schema.partitions);
-      out[at] = placed.within;
+      hashes[at] = placed.within;
       wrong |= placed.partition ^ listed;
     }
     if (wrong == 0) continue;
@@ -163,7 +160,6 @@ absl::Status CheckSlots(const JobSchema& schema, size_t index, const PushGroup& 
 }
 
 absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyHashes* hashes) {
-  hashes->resize(request.groups.size());
   SHOAL_RETURN_IF_ERROR(CheckPosition(schema, request.pass, request.split));
   SHOAL_RETURN_IF_ERROR(CheckLogicalLane(schema, request.logical_lane));
   if (request.header.lane == 0) return Bad("header.lane: 0, which is for read-only pulls");
@@ -191,7 +187,8 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyH
                               " entries, must be 0 or as many as keys, ", group.keys.size()));
     }
     SHOAL_RETURN_IF_ERROR(CheckSlots(schema, g, group));
-    SHOAL_RETURN_IF_ERROR(CheckPlaces(schema, request.partitions, g, group.keys, group.counts, &(*hashes)[g]));
+    SHOAL_RETURN_IF_ERROR(
+        CheckPlaces(schema, request.partitions, g, group.keys, group.counts, hashes->Add(group.keys.size())));
   }
   uint64_t dense = 0;
   for (uint32_t partition : request.partitions) dense += schema.layout.FloatsOf(partition);
@@ -217,7 +214,7 @@ size_t PushSlices::MostRows() const {
   return tables * request_.partitions.size();
 }
 
-const float* PushSlices::Next(std::vector<RowGradients>* out) {
+const float* PushSlices::Next(std::pmr::vector<RowGradients>* out) {
   const uint32_t partition = request_.partitions[next_];
   for (size_t g = 0; g < request_.groups.size(); ++g) {
     const PushGroup& group = request_.groups[g];
@@ -229,7 +226,7 @@ const float* PushSlices::Next(std::vector<RowGradients>* out) {
       RowGradients rows;
       rows.table = group.tables[t];
       rows.keys = group.keys.subspan(offset, count);
-      if (hashes_ != nullptr) rows.hashes = absl::MakeConstSpan((*hashes_)[g].get() + offset, count);
+      if (hashes_ != nullptr) rows.hashes = absl::MakeConstSpan(hashes_->of(g) + offset, count);
       rows.sums = group.gradients[t] + offset * schema_.tables[rows.table].dim;
       if (!group.occurrences.empty()) rows.occurrences = group.occurrences.subspan(offset, count);
       if (!group.slots.empty()) rows.slots = group.slots.subspan(offset, count);

@@ -2,11 +2,13 @@
 #ifndef SHOAL_SERVER_REQUEST_CHECKS_H_
 #define SHOAL_SERVER_REQUEST_CHECKS_H_
 
-#include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/buffer_pool.h"
+#include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
 #include "server/parameter_server.h"
 #include "server/store/job_schema.h"
@@ -14,8 +16,21 @@
 
 namespace shoal {
 
-// By group of a pull or push, by key: KeyPlace::within.
-using KeyHashes = std::vector<std::unique_ptr<uint64_t[]>>;
+// By group of a pull or push, by key: KeyPlace::within, as uint64_t.
+class KeyHashes {
+ public:
+  explicit KeyHashes(BufferPool* pool) : pool_(pool) {}
+  // Room for the next group's, not set to 0 first.
+  uint64_t* Add(size_t keys) {
+    groups_.emplace_back(keys * sizeof(uint64_t), pool_);
+    return reinterpret_cast<uint64_t*>(groups_.back().data());
+  }
+  const uint64_t* of(size_t group) const { return reinterpret_cast<const uint64_t*>(groups_[group].data()); }
+
+ private:
+  BufferPool* const pool_;
+  std::vector<ByteArray> groups_;
+};
 
 // INVALID_ARGUMENT names the field, its value and the bound. Keys are not looked at.
 absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request);
@@ -26,11 +41,10 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
 absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyHashes* hashes);
 absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request);
 
-// Every key hashes to the partition that it is listed under. *hashes: what is left of the hash (KeyPlace::within), by
+// Every key hashes to the partition that it is listed under. hashes: what is left of the hash (KeyPlace::within), by
 // key, so that nobody hashes again.
 absl::Status CheckPlaces(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
-                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
-                         std::unique_ptr<uint64_t[]>* hashes);
+                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts, uint64_t* hashes);
 
 // Walks a checked push partition by partition. Not thread-safe; borrows the request.
 class PushSlices {
@@ -39,7 +53,7 @@ class PushSlices {
   PushSlices(const JobSchema& schema, const PushRequest& request, const KeyHashes* hashes)
       : schema_(schema), request_(request), hashes_(hashes), offsets_(request.groups.size(), 0) {}
   // Appends the gradients of rows of the next entry of request.partitions; returns those of its blocks, null: none.
-  const float* Next(std::vector<RowGradients>* out);
+  const float* Next(std::pmr::vector<RowGradients>* out);
   // How many entries all calls of Next can append.
   size_t MostRows() const;
 

@@ -8,28 +8,32 @@
 
 namespace shoal {
 
-Contribution::Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes)
+Contribution::Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes,
+                           std::pmr::memory_resource* memory)
     : schema_(schema),
       range_(RangeOf(schema, request)),
       lane_(request.header.lane),
       reserved_bytes_(reserved_bytes),
-      partitions_(request.partitions.begin(), request.partitions.end()),
-      dense_(request.dense.begin(), request.dense.end()) {
+      partitions_(request.partitions.begin(), request.partitions.end(), memory),
+      dense_(request.dense.begin(), request.dense.end(), memory),
+      dense_starts_(memory) {
   for (const PushGroup& from : request.groups) {
-    Group group;
+    Group group(memory);
     group.keys.assign(from.keys.begin(), from.keys.end());
+    group.starts.reserve(from.counts.size() + 1);
     group.starts.push_back(0);
     for (uint32_t count : from.counts) group.starts.push_back(group.starts.back() + count);
     group.tables.assign(from.tables.begin(), from.tables.end());
     for (size_t t = 0; t < from.tables.size(); ++t) {
       const float* values = from.gradients[t];
-      group.gradients.emplace_back(values, values + from.keys.size() * schema.tables[from.tables[t]].dim);
+      group.gradients.emplace_back(values, values + from.keys.size() * schema.tables[from.tables[t]].dim, memory);
     }
     group.occurrences.assign(from.occurrences.begin(), from.occurrences.end());
     group.slots.assign(from.slots.begin(), from.slots.end());
     group.slot = from.slot;
     groups_.push_back(std::move(group));
   }
+  dense_starts_.reserve(partitions_.size());
   uint64_t start = 0;
   for (uint32_t partition : partitions_) {
     dense_starts_.push_back(start);
@@ -46,7 +50,7 @@ Contribution::Contribution(const JobSchema& schema, uint32_t partition, const He
       dense_(held.dense().begin(), held.dense().end()),
       dense_starts_{0} {
   for (const HeldRows& rows : held.rows()) {
-    Group group;
+    Group group(std::pmr::get_default_resource());
     group.keys.assign(rows.keys().begin(), rows.keys().end());
     group.starts = {0, group.keys.size()};
     group.tables = {rows.table()};
@@ -71,7 +75,7 @@ void Contribution::WriteTo(uint32_t partition, HeldLane* out) const {
   out->set_end_of_split(range_.end_of_split);
   out->set_examples(range_.examples);
   out->set_lane(lane_);
-  std::vector<RowGradients> gradients;
+  std::pmr::vector<RowGradients> gradients;
   const float* dense = nullptr;
   GradientsOf(partition, &gradients, &dense);
   for (const RowGradients& from : gradients) {
@@ -120,7 +124,7 @@ absl::Status CheckHeld(const JobSchema& schema, uint32_t partition, const HeldRo
   return absl::OkStatus();
 }
 
-void Contribution::GradientsOf(uint32_t partition, std::vector<RowGradients>* rows, const float** dense) const {
+void Contribution::GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows, const float** dense) const {
   const auto it = std::lower_bound(partitions_.begin(), partitions_.end(), partition);
   if (it == partitions_.end() || *it != partition) return;
   const size_t entry = static_cast<size_t>(it - partitions_.begin());

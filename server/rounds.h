@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,9 @@ namespace shoal {
 // A deep copy of one logical lane's push. Immutable.
 class Contribution {
  public:
-  Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes);
+  // `memory` outlives it.
+  Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes,
+               std::pmr::memory_resource* memory);
   // One partition's share, from another server. REQUIRES: CheckHeld was content.
   Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held);
 
@@ -28,27 +31,30 @@ class Contribution {
   uint64_t reserved_bytes() const { return reserved_bytes_; }
   bool Covers(uint32_t partition) const;
   // Appends this lane's gradients of one partition; dense is set when the push carried any.
-  void GradientsOf(uint32_t partition, std::vector<RowGradients>* rows, const float** dense) const;
+  void GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows, const float** dense) const;
   void WriteTo(uint32_t partition, HeldLane* out) const;  // the same, for another server
 
  private:
   struct Group {
-    std::vector<uint64_t> keys;
-    std::vector<uint64_t> starts;  // by entry of partitions_, and the end
+    explicit Group(std::pmr::memory_resource* memory)
+        : keys(memory), starts(memory), occurrences(memory), slots(memory) {}
+
+    std::pmr::vector<uint64_t> keys;
+    std::pmr::vector<uint64_t> starts;  // by entry of partitions_, and the end
     std::vector<uint32_t> tables;
-    std::vector<std::vector<float>> gradients;  // by table
-    std::vector<uint32_t> occurrences;
-    std::vector<uint16_t> slots;
+    std::vector<std::pmr::vector<float>> gradients;  // by table
+    std::pmr::vector<uint32_t> occurrences;
+    std::pmr::vector<uint16_t> slots;
     uint16_t slot = 0;
   };
   const JobSchema& schema_;
   const PushRange range_;
   const uint64_t lane_;
   const uint64_t reserved_bytes_;
-  std::vector<uint32_t> partitions_;
+  std::pmr::vector<uint32_t> partitions_;
   std::vector<Group> groups_;
-  std::vector<float> dense_;
-  std::vector<uint64_t> dense_starts_;  // by entry of partitions_
+  std::pmr::vector<float> dense_;
+  std::pmr::vector<uint64_t> dense_starts_;  // by entry of partitions_
 };
 
 // INVALID_ARGUMENT names what does not fit the job.
@@ -122,7 +128,7 @@ class RoundFold {
   const JobSchema& schema_;
   std::vector<TableSum> tables_;
   std::vector<float> dense_;
-  std::vector<RowGradients> rows_;
+  std::pmr::vector<RowGradients> rows_;
   PartitionGradients folded_;
 };
 

@@ -117,12 +117,14 @@ void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& 
 }
 
 absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
-  KeyHashes hashes(request.groups.size());
+  BufferPool* const pool = options_.buffers.get();
+  KeyHashes hashes(pool);
   for (size_t g = 0; g < request.groups.size(); ++g) {
     const PullGroup& group = request.groups[g];
-    SHOAL_RETURN_IF_ERROR(CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts, &hashes[g]));
+    SHOAL_RETURN_IF_ERROR(
+        CheckPlaces(*schema_, request.partitions, g, group.keys, group.counts, hashes.Add(group.keys.size())));
   }
-  std::vector<RowsRead> reads;
+  std::pmr::vector<RowsRead> reads(pool);
   std::vector<uint64_t> offsets(request.groups.size());
   for (size_t i = 0; i < request.partitions.size(); ++i) {
     const Partition* const partition = map.Serving(request.partitions[i]);
@@ -132,12 +134,12 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
       offsets[g] += count;
       for (size_t t = 0; count > 0 && t < group.tables.size(); ++t) {
         reads.push_back({partition, group.tables[t], group.keys.subspan(offset, count),
-                         absl::MakeConstSpan(hashes[g].get() + offset, count),
+                         absl::MakeConstSpan(hashes.of(g) + offset, count),
                          reply->rows[g][t] + offset * schema_->tables[group.tables[t]].dim});
       }
     }
   }
-  Partition::ReadRows(reads);
+  Partition::ReadRows(reads, pool);
   if (request.dense) GatherDense(map, request, reply->dense);
   return absl::OkStatus();
 }

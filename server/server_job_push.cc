@@ -102,9 +102,10 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const KeyHashes& has
   PushSlices slices(*schema_, request, &hashes);
   PushTally tally(&stats_);
   bool accepted = false;
-  std::vector<RowGradients> rows;
+  BufferPool* const pool = options_.buffers.get();
+  std::pmr::vector<RowGradients> rows(pool);
   rows.reserve(slices.MostRows());  // spans of it stay
-  std::vector<PartitionPush> pushes;
+  std::pmr::vector<PartitionPush> pushes(pool);
   for (uint32_t partition : request.partitions) {
     PartitionPush push;
     push.partition = map->Serving(partition);
@@ -113,7 +114,7 @@ absl::Status ServerJob::PushNow(const PushRequest& request, const KeyHashes& has
     push.rows = absl::MakeConstSpan(rows).subspan(before);
     if (push.partition != nullptr) pushes.push_back(push);
   }
-  Partition::Push(range, absl::MakeSpan(pushes), &tally);
+  Partition::Push(range, absl::MakeSpan(pushes), &tally, pool);
   size_t next = 0;
   for (uint32_t partition : request.partitions) {
     PushVerdict verdict;
@@ -156,7 +157,7 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
                                                    " entries, a bsp push must cover all ", owned, " of this server"));
   }
   const PushRange range = RangeOf(*schema_, request);
-  std::vector<PushVerdict> verdicts;
+  std::pmr::vector<PushVerdict> verdicts(options_.buffers.get());
   bool fenced = false, fits = true;
   for (uint32_t partition : request.partitions) {
     verdicts.push_back(map_->Serving(partition)->Judge(range));
@@ -196,7 +197,8 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
   if (!hold) return absl::OkStatus();
   uint64_t reserved;
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map_, &reserved));
-  rounds_.Hold(request.logical_lane, std::make_unique<Contribution>(*schema_, request, reserved));
+  rounds_.Hold(request.logical_lane,
+               std::make_unique<Contribution>(*schema_, request, reserved, options_.buffers.get()));
   Proceed(released);
   return absl::OkStatus();
 }
@@ -204,7 +206,7 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
 void ServerJob::Push(const PushRequest& request, PushReply* reply, const Done& done) {
   reply->exceptions.clear();
   reply->guard_refused = reply->not_admitted = reply->memory_refused = 0;
-  KeyHashes hashes;
+  KeyHashes hashes(options_.buffers.get());
   absl::Status status = CheckPush(*schema_, request, &hashes);
   ReleasedList released;
   std::vector<ReplicaMark> marks;
@@ -307,7 +309,7 @@ void ServerJob::Proceed(ReleasedList* released) {
       examples += contribution->range().examples;
     }
     PushTally tally(&stats_);
-    std::vector<uint32_t> partitions;
+    std::pmr::vector<uint32_t> partitions(options_.buffers.get());
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
       Partition* const owned = map_->Owned(p);
       if (owned == nullptr) continue;

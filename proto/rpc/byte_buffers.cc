@@ -1,5 +1,9 @@
 #include "proto/rpc/byte_buffers.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/slice.h>
+
+#include <new>
 #include <utility>
 
 namespace shoal {
@@ -9,6 +13,16 @@ grpc::Slice ToSlice(ByteArray bytes) {
   const size_t size = bytes.size();
   if (size == 0) return grpc::Slice();
   return grpc::Slice(bytes.Release(), size, ByteArray::Free);
+}
+
+template <typename Visit>
+void ForEachPiece(const grpc::ByteBuffer& buffer, Visit visit) {
+  // It only reads, where the pieces lie: ByteBuffer::Dump would count a reference to each.
+  grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&buffer));
+  const void* data = nullptr;
+  for (int size = 0; reader.Next(&data, &size);) {
+    visit(absl::string_view(static_cast<const char*>(data), static_cast<size_t>(size)));
+  }
 }
 
 }  // namespace
@@ -23,13 +37,15 @@ grpc::ByteBuffer ToByteBuffer(ByteArray head, ByteArray tail) {
   return grpc::ByteBuffer(slices, 2);
 }
 
-ReceivedBytes::ReceivedBytes(const grpc::ByteBuffer& buffer) {
-  // Fails only for an invalid (never received) buffer, which then reads as an empty message.
-  if (!buffer.Valid() || !buffer.Dump(&slices_).ok()) slices_.clear();
-  chunks_.reserve(slices_.size());
-  for (const grpc::Slice& slice : slices_) {
-    chunks_.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
+ReceivedBytes::ReceivedBytes(const grpc::ByteBuffer& buffer, BufferPool* pool) {
+  if (!buffer.Valid()) return;  // never received: reads as an empty message
+  size_t pieces = 0;
+  ForEachPiece(buffer, [&](absl::string_view) { ++pieces; });
+  memory_ = ByteArray(pieces * sizeof(absl::string_view), pool);
+  auto* const chunks = reinterpret_cast<absl::string_view*>(memory_.data());
+  size_t next = 0;
+  ForEachPiece(buffer, [&](absl::string_view piece) { new (chunks + next++) absl::string_view(piece); });
+  chunks_ = absl::MakeConstSpan(chunks, pieces);
 }
 
 }  // namespace shoal

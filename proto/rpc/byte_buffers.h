@@ -3,9 +3,6 @@
 #define SHOAL_PROTO_RPC_BYTE_BUFFERS_H_
 
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/slice.h>
-
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "proto/wire/byte_array.h"
@@ -18,18 +15,19 @@ grpc::ByteBuffer ToByteBuffer(ByteArray bytes);
 // A message made of a head and what follows it.
 grpc::ByteBuffer ToByteBuffer(ByteArray head, ByteArray tail);
 
-// The bytes of a received message; keeps a reference to them. Not copyable: chunks() points into it.
+// Where the bytes of a received message lie. The buffer must outlive it, unchanged.
+// `pool`, which may be null, is for the list of places: a large message comes in hundreds of pieces.
 class ReceivedBytes {
  public:
-  explicit ReceivedBytes(const grpc::ByteBuffer& buffer);
+  explicit ReceivedBytes(const grpc::ByteBuffer& buffer, BufferPool* pool = nullptr);
   ReceivedBytes(const ReceivedBytes&) = delete;
   ReceivedBytes& operator=(const ReceivedBytes&) = delete;
 
   Chunks chunks() const { return chunks_; }
 
  private:
-  std::vector<grpc::Slice> slices_;
-  std::vector<absl::string_view> chunks_;
+  ByteArray memory_;
+  Chunks chunks_;
 };
 
 }  // namespace shoal

@@ -5,20 +5,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <utility>
+
+#include "base/buffer_pool.h"
 
 namespace shoal {
 
 // Owns `size` uninitialised bytes at an address that suits every element type and whole cache lines. Move-only.
 class ByteArray {
  public:
-  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kAlignment = BufferPool::kAlignment;
 
   ByteArray() = default;
-  explicit ByteArray(size_t size)
-      : data_(size == 0 ? nullptr : static_cast<uint8_t*>(::operator new (size, std::align_val_t{kAlignment}))),
-        size_(size) {}
+  // The bytes come from `pool` and go back to it; null: from operator new.
+  explicit ByteArray(size_t size, BufferPool* pool = nullptr)
+      : data_(size == 0 ? nullptr : static_cast<uint8_t*>(BufferPool::Take(size, pool))), size_(size) {}
   ByteArray(ByteArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   ByteArray& operator=(ByteArray&& other) noexcept {
@@ -37,7 +38,7 @@ class ByteArray {
     size_ = 0;
     return std::exchange(data_, nullptr);
   }
-  static void Free(void* data) { ::operator delete (data, std::align_val_t{kAlignment}); }
+  static void Free(void* data) { BufferPool::Give(data); }
 
  private:
   uint8_t* data_ = nullptr;

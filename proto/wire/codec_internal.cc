@@ -60,7 +60,7 @@ absl::Status Field::ReadArray(absl::string_view name, size_t element_bytes, uint
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", size / element_bytes, " elements, must be at most ", max_count));
   }
-  *bytes = ByteArray(size);
+  *bytes = ByteArray(size, pool);
   reader->CopyTo(bytes->data(), size);
   return absl::OkStatus();
 }

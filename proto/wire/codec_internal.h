@@ -21,6 +21,7 @@ namespace shoal::codec_internal {
 // One field of a message that is being read.
 struct Field {
   WireReader* reader;
+  BufferPool* pool;  // for arrays; may be null
   uint32_t number;
   uint32_t type;
 
@@ -47,9 +48,9 @@ struct Field {
 
 // Calls visit(const Field&) for each field up to the reader's end; it reads the field or skips it.
 template <typename Visit>
-absl::Status ReadFields(WireReader* reader, Visit visit) {
+absl::Status ReadFields(WireReader* reader, BufferPool* pool, Visit visit) {
   while (!reader->AtEnd()) {
-    Field field{reader, 0, 0};
+    Field field{reader, pool, 0, 0};
     SHOAL_RETURN_IF_ERROR(reader->ReadTag(&field.number, &field.type));
     SHOAL_RETURN_IF_ERROR(visit(field));
   }
@@ -63,7 +64,7 @@ absl::Status ReadMessage(absl::string_view name, const Field& field, Visit visit
   size_t size = 0;
   SHOAL_RETURN_IF_ERROR(field.reader->ReadLength(&size));
   const size_t outer = field.reader->Enter(size);
-  SHOAL_RETURN_IF_ERROR(ReadFields(field.reader, visit));
+  SHOAL_RETURN_IF_ERROR(ReadFields(field.reader, field.pool, visit));
   field.reader->Leave(outer);
   return absl::OkStatus();
 }
@@ -73,13 +74,13 @@ void WriteHeader(uint32_t number, const RequestHeader& header, WireWriter* write
 
 // Sizes a message with a first run of `write`, checks the size and writes it with a second.
 template <typename Write>
-absl::StatusOr<ByteArray> WriteMessage(absl::string_view name, uint64_t max_bytes, Write write) {
+absl::StatusOr<ByteArray> WriteMessage(absl::string_view name, uint64_t max_bytes, BufferPool* pool, Write write) {
   WireWriter counter(nullptr);
   write(&counter);
   if (counter.size() > max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", counter.size(), " bytes, must be at most ", max_bytes));
   }
-  ByteArray bytes(counter.size());
+  ByteArray bytes(counter.size(), pool);
   WireWriter writer(bytes.data());
   write(&writer);
   return bytes;

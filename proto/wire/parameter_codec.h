@@ -1,7 +1,8 @@
 // parameter_messages.h <-> the messages of proto/parameters.proto, on flat bytes (proto/rpc puts them into gRPC
 // buffers). Encoding writes each array once, straight from the caller's memory; decoding a pull's reply copies values
 // once, straight into the caller's destinations. Everything that comes from the wire is checked: INVALID_ARGUMENT names
-// the field, the value and the bound. Functions of their arguments only.
+// the field, the value and the bound. Functions of their arguments only. Bulk messages, and arrays that are read from
+// them, are put into memory of `pool`, or of operator new when it is null.
 #ifndef SHOAL_PROTO_WIRE_PARAMETER_CODEC_H_
 #define SHOAL_PROTO_WIRE_PARAMETER_CODEC_H_
 
@@ -41,12 +42,12 @@ struct OwnedPushPiece {
 // --- Requests. Encode: INVALID_ARGUMENT when the request is inconsistent or would be larger than max_bytes. ---
 absl::StatusOr<ByteArray> EncodeOpenSplitRequest(const OpenSplitRequest& request);
 absl::Status DecodeOpenSplitRequest(Chunks message, OpenSplitRequest* request);
-absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes);
-absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message);
-absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes);
-absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message);
-absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes);
-absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message);
+absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes, BufferPool* pool = nullptr);
+absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message, BufferPool* pool = nullptr);
+absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes, BufferPool* pool = nullptr);
+absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message, BufferPool* pool = nullptr);
+absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes, BufferPool* pool = nullptr);
+absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message, BufferPool* pool = nullptr);
 absl::StatusOr<ByteArray> EncodeMarkRequest(const MarkRequest& request);
 absl::Status DecodeMarkRequest(Chunks message, MarkRequest* request);
 
@@ -64,15 +65,16 @@ using FlatSizes = std::vector<uint64_t>;
 // Memory for the values of a pull's reply, with reply->rows, dense and dense_floats set to it, so that rows are
 // gathered where they are sent from. INVALID_ARGUMENT when larger than max_bytes.
 absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const FlatSizes& sizes, uint64_t max_bytes,
-                                             PullReply* reply);
+                                             PullReply* reply, BufferPool* pool = nullptr);
 // All bytes of the reply up to the values. When the outcome is kOk the message goes on with the bytes of
 // AllocatePullValues; otherwise this is all of it.
 // `type`: of the values that follow; the caller encodes them (value_codec.h) unless they are f32.
-ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type);
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type,
+                              BufferPool* pool = nullptr);
 // `request` is what was asked, with dims: the reply must have exactly its values. reply->rows, reply->dense and
 // reply->dense_floats are the caller's destinations; their contents are undefined when this is not OK or the outcome is
 // not kOk.
-absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply);
+absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply, BufferPool* pool = nullptr);
 // What DecodePullReply demands of the caller; check it before the request is sent.
 absl::Status CheckPullDestinations(const PullRequest& request, const PullReply& reply);
 

@@ -131,9 +131,9 @@ absl::Status CheckReply(const PullReply& reply, absl::Span<const Destination> de
 
 }  // namespace
 
-absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes) {
+absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t max_bytes, BufferPool* pool) {
   SHOAL_RETURN_IF_ERROR(CheckRequest(request));
-  return codec_internal::WriteMessage("PullRequest", max_bytes, [&](WireWriter* w) {
+  return codec_internal::WriteMessage("PullRequest", max_bytes, pool, [&](WireWriter* w) {
     codec_internal::WriteHeader(1, request.header, w);
     w->Varint(2, request.read_only);
     w->Varint(3, request.batch);
@@ -155,12 +155,12 @@ absl::StatusOr<ByteArray> EncodePullRequest(const PullRequest& request, uint64_t
   });
 }
 
-absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
+absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message, BufferPool* pool) {
   OwnedPullRequest owned;
   PullRequest& r = owned.request;
   r.dense = false;  // the wire leaves out what is false
   WireReader reader(message);
-  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, pool, [&](const Field& f) {
     switch (f.number) {
       case 1:
         return codec_internal::ReadHeader(f, &r.header);
@@ -197,7 +197,7 @@ absl::StatusOr<OwnedPullRequest> DecodePullRequest(Chunks message) {
 }
 
 absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const FlatSizes& sizes, uint64_t max_bytes,
-                                             PullReply* reply) {
+                                             PullReply* reply, BufferPool* pool) {
   uint64_t floats = 0;
   size_t wanted = 1;
   for (const PullGroup& group : request.groups) wanted += group.tables.size();
@@ -218,7 +218,7 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
     }
     floats += size;
   }
-  ByteArray values(floats * sizeof(float));
+  ByteArray values(floats * sizeof(float), pool);
   auto* next = reinterpret_cast<float*>(values.data());
   size_t i = 0;
   reply->rows.assign(request.groups.size(), {});
@@ -233,7 +233,7 @@ absl::StatusOr<ByteArray> AllocatePullValues(const PullRequest& request, const F
   return values;
 }
 
-ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type) {
+ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, ValueType type, BufferPool* pool) {
   const auto write = [&](WireWriter* w) {
     w->Varint(1, static_cast<uint64_t>(reply.outcome));
     w->Varint(2, reply.map_version);
@@ -249,7 +249,7 @@ ByteArray EncodePullReplyHead(const PullReply& reply, const FlatSizes& sizes, Va
   };
   WireWriter counter(nullptr);
   write(&counter);
-  ByteArray head(counter.size());
+  ByteArray head(counter.size(), pool);
   WireWriter writer(head.data());
   write(&writer);
   return head;
@@ -259,7 +259,7 @@ absl::Status CheckPullDestinations(const PullRequest& request, const PullReply& 
   return DestinationsOf(request, reply).status();
 }
 
-absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply) {
+absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullReply* reply, BufferPool* pool) {
   SHOAL_ASSIGN_OR_RETURN(const std::vector<Destination> destinations, DestinationsOf(request, *reply));
   std::vector<ByteArray> storage;
   absl::Span<const uint64_t> sizes;
@@ -268,7 +268,7 @@ absl::Status DecodePullReply(Chunks message, const PullRequest& request, PullRep
   uint64_t values_bytes = 0;
   reply->map_version = reply->slowest_clock = reply->pushes_applied = reply->parked_us = 0;
   WireReader reader(message);
-  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, pool, [&](const Field& f) {
     switch (f.number) {
       case 1:
         return f.Varint("PullReply.outcome", static_cast<uint64_t>(RequestOutcome::kFenced), &outcome);

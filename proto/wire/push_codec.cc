@@ -133,7 +133,7 @@ absl::Status ReadGroup(const Field& field, OwnedPushRequest* owned) {
 }
 
 // The values of a request as floats, in memory that is added to `storage`. Their type may have come after them.
-absl::Status DecodeRequestValues(ValueType type, ByteArray bytes, std::vector<ByteArray>* storage,
+absl::Status DecodeRequestValues(ValueType type, ByteArray bytes, BufferPool* pool, std::vector<ByteArray>* storage,
                                  absl::Span<const float>* values) {
   const size_t n = bytes.size() / ValueBytes(type);
   if (bytes.size() % ValueBytes(type) != 0) {
@@ -141,7 +141,7 @@ absl::Status DecodeRequestValues(ValueType type, ByteArray bytes, std::vector<By
         absl::StrCat("values: ", bytes.size(), " bytes, must be a multiple of ", ValueBytes(type)));
   }
   if (type != ValueType::kF32) {
-    ByteArray floats(n * sizeof(float));
+    ByteArray floats(n * sizeof(float), pool);
     DecodeValues(type, bytes.data(), n, reinterpret_cast<float*>(floats.data()));
     bytes = std::move(floats);
   }
@@ -174,20 +174,20 @@ absl::Status AssignValues(absl::Span<const float> values, uint64_t dense_floats,
 
 }  // namespace
 
-absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes) {
+absl::StatusOr<ByteArray> EncodePushRequest(const PushRequest& request, uint64_t max_bytes, BufferPool* pool) {
   SHOAL_RETURN_IF_ERROR(CheckRequest(request));
   SHOAL_RETURN_IF_ERROR(CheckGradients(request));
-  return codec_internal::WriteMessage("PushRequest", max_bytes, [&](WireWriter* w) { WriteRequest(request, w); });
+  return codec_internal::WriteMessage("PushRequest", max_bytes, pool, [&](WireWriter* w) { WriteRequest(request, w); });
 }
 
-absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
+absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message, BufferPool* pool) {
   OwnedPushRequest owned;
   PushRequest& r = owned.request;
   ByteArray bytes;
   absl::Span<const float> values;
   uint64_t dense_floats = 0;
   WireReader reader(message);
-  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, pool, [&](const Field& f) {
     switch (f.number) {
       case 1:
         return codec_internal::ReadHeader(f, &r.header);
@@ -226,13 +226,13 @@ absl::StatusOr<OwnedPushRequest> DecodePushRequest(Chunks message) {
     }
   }));
   SHOAL_RETURN_IF_ERROR(CheckRequest(r));
-  SHOAL_RETURN_IF_ERROR(DecodeRequestValues(r.value_type, std::move(bytes), &owned.storage, &values));
+  SHOAL_RETURN_IF_ERROR(DecodeRequestValues(r.value_type, std::move(bytes), pool, &owned.storage, &values));
   SHOAL_RETURN_IF_ERROR(AssignValues(values, dense_floats, &owned));
   return owned;
 }
 
-absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes) {
-  return codec_internal::WriteMessage("PushPiece", max_bytes, [&](WireWriter* w) {
+absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_bytes, BufferPool* pool) {
+  return codec_internal::WriteMessage("PushPiece", max_bytes, pool, [&](WireWriter* w) {
     codec_internal::WriteHeader(1, piece.header, w);
     w->Varint(2, piece.attempt);
     w->Varint(3, piece.part);
@@ -242,11 +242,11 @@ absl::StatusOr<ByteArray> EncodePushPiece(const PushPiece& piece, uint64_t max_b
   });
 }
 
-absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message) {
+absl::StatusOr<OwnedPushPiece> DecodePushPiece(Chunks message, BufferPool* pool) {
   OwnedPushPiece owned;
   PushPiece& p = owned.piece;
   WireReader reader(message);
-  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, [&](const Field& f) {
+  SHOAL_RETURN_IF_ERROR(ReadFields(&reader, pool, [&](const Field& f) {
     switch (f.number) {
       case 1:
         return codec_internal::ReadHeader(f, &p.header);

@@ -54,13 +54,13 @@ struct PullCall : UnaryCall {
   FlatSizes sizes;
   ByteArray values;
 
-  grpc::ByteBuffer Encode() {
+  grpc::ByteBuffer Encode(BufferPool* pool) {
     const ValueType type = owned.request.value_type;
-    ByteArray head = EncodePullReplyHead(reply, sizes, type);
+    ByteArray head = EncodePullReplyHead(reply, sizes, type, pool);
     if (reply.outcome != RequestOutcome::kOk) return ToByteBuffer(std::move(head));
     if (type != ValueType::kF32) {
       const size_t n = values.size() / sizeof(float);
-      ByteArray encoded(n * ValueBytes(type));
+      ByteArray encoded(n * ValueBytes(type), pool);
       EncodeValues(type, reinterpret_cast<const float*>(values.data()), n, encoded.data());
       values = std::move(encoded);
     }
@@ -156,9 +156,9 @@ class ParameterGrpcServer::Service : public RawService {
       Refuse(call.get(), status);
       return reactor;
     }
-    server_->Pull(&call->owned.request, TimeoutOf(*context), &call->reply, [call, response](absl::Status done) {
+    server_->Pull(&call->owned.request, TimeoutOf(*context), &call->reply, [this, call, response](absl::Status done) {
       call->Finish([&] {
-        if (done.ok()) *response = call->Encode();
+        if (done.ok()) *response = call->Encode(pool());
         return ToGrpc(done);
       });
     });
@@ -221,30 +221,32 @@ class ParameterGrpcServer::Service : public RawService {
   }
 
  private:
+  BufferPool* pool() const { return server_->buffers(); }
+
   absl::Status PreparePull(const grpc::ByteBuffer& message, PullCall* call) {
-    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePullRequest(ReceivedBytes(message).chunks()));
+    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePullRequest(ReceivedBytes(message, pool()).chunks(), pool()));
     SHOAL_ASSIGN_OR_RETURN(const PullSizes sizes, server_->SizePull(call->owned.request));
     call->sizes = Flatten(sizes);
     SHOAL_ASSIGN_OR_RETURN(call->values, AllocatePullValues(call->owned.request, call->sizes,
-                                                            kMaxMessageBytes - kMaxHeadBytes, &call->reply));
+                                                            kMaxMessageBytes - kMaxHeadBytes, &call->reply, pool()));
     return absl::OkStatus();
   }
 
   absl::Status PreparePush(const grpc::ByteBuffer& message, PushCall* call) {
-    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(ReceivedBytes(message).chunks()));
+    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(ReceivedBytes(message, pool()).chunks(), pool()));
     return CheckPushSizes(call->owned.request, *server_);
   }
 
   // *complete: call->owned is a whole push; else call->reply is the answer.
   absl::Status PreparePiece(const grpc::ByteBuffer& message, PushCall* call, bool* complete) {
-    SHOAL_ASSIGN_OR_RETURN(OwnedPushPiece owned, DecodePushPiece(ReceivedBytes(message).chunks()));
+    SHOAL_ASSIGN_OR_RETURN(OwnedPushPiece owned, DecodePushPiece(ReceivedBytes(message, pool()).chunks(), pool()));
     std::vector<ByteArray> whole;
     SHOAL_RETURN_IF_ERROR(server_->StagePush(owned.piece, std::move(owned.storage), &whole, &call->reply));
     *complete = !whole.empty();
     if (!*complete) return absl::OkStatus();
-    std::vector<absl::string_view> chunks;
+    std::pmr::vector<absl::string_view> chunks(pool());
     for (const ByteArray& bytes : whole) chunks.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(chunks));
+    SHOAL_ASSIGN_OR_RETURN(call->owned, DecodePushRequest(chunks, pool()));
     return CheckPushSizes(call->owned.request, *server_);
   }
 

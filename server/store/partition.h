@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -61,13 +62,15 @@ class Partition {
   // before does not exceed.
   uint64_t Mirror(bool mirrored);
 
-  // Copies rows. Those of one partition are adjacent, and read at one instant.
-  static void ReadRows(absl::Span<const RowsRead> reads);
+  // Copies rows. Those of one partition are adjacent, and read at one instant. `scratch`: memory until it returns.
+  static void ReadRows(absl::Span<const RowsRead> reads,
+                       std::pmr::memory_resource* scratch = std::pmr::get_default_resource());
   // Floats [begin, begin + count) of its dense blocks, one after the other. REQUIRES: there are as many.
   void ReadDense(uint64_t begin, uint64_t count, float* out) const;
 
   // Each partition decides by the table of docs/semantics.md section 1 and, when it is kAccepted, applies everything.
-  static void Push(const PushRange& range, absl::Span<PartitionPush> pushes, PushTally* tally);
+  static void Push(const PushRange& range, absl::Span<PartitionPush> pushes, PushTally* tally,
+                   std::pmr::memory_resource* scratch = std::pmr::get_default_resource());
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally);
   // The same, and under the same lock TakeDelta; *delta stays as it is when nothing changed.
   PushVerdict Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally, TrackerId tracker,
@@ -149,7 +152,7 @@ class Partition {
   absl::Status LoadLocked(absl::string_view section, const PartHeader& header, const PartEntry& entry,
                           uint64_t* rounds_applied) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddRuns(absl::Span<const RowGradients> rows, bool locked, std::vector<RowStream::Run>* runs) const;
+  void AddRuns(absl::Span<const RowGradients> rows, bool locked, std::pmr::vector<RowStream::Run>* runs) const;
   // `stream` is at these rows.
   void Step(absl::Span<const RowGradients> rows, const float* dense, uint64_t examples, RowStream* stream,
             PushTally* tally) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

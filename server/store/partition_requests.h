@@ -3,6 +3,7 @@
 #define SHOAL_SERVER_STORE_PARTITION_REQUESTS_H_
 
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -25,7 +26,7 @@ struct PushRange {
 
 // One partition's share of a push.
 struct PartitionGradients {
-  std::vector<RowGradients> rows;
+  std::pmr::vector<RowGradients> rows;
   const float* dense = nullptr;  // null: none
 };
 

@@ -7,8 +7,9 @@
 namespace shoal {
 
 // The tables are made with the partition and stay, so that where they are needs no lock.
-void Partition::ReadRows(absl::Span<const RowsRead> reads) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  std::vector<RowStream::Run> runs;
+void Partition::ReadRows(absl::Span<const RowsRead> reads,
+                         std::pmr::memory_resource* scratch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::pmr::vector<RowStream::Run> runs(scratch);
   runs.reserve(reads.size());
   bool states = false;
   for (const RowsRead& read : reads) {
@@ -25,7 +26,7 @@ void Partition::ReadRows(absl::Span<const RowsRead> reads) ABSL_NO_THREAD_SAFETY
 }
 
 void Partition::AddRuns(absl::Span<const RowGradients> rows, bool locked,
-                        std::vector<RowStream::Run>* runs) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                        std::pmr::vector<RowStream::Run>* runs) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Partition* const partition = locked ? nullptr : this;
   if (rows.empty()) runs->push_back({partition, nullptr, {}, {}});
   for (const RowGradients& some : rows) runs->push_back({partition, tables_[some.table].get(), some.keys, some.hashes});
@@ -74,9 +75,9 @@ PushVerdict Partition::PushLocked(const PushRange& range, absl::Span<const RowGr
 }
 
 // The stream takes the locks.
-void Partition::Push(const PushRange& range, absl::Span<PartitionPush> pushes,
-                     PushTally* tally) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  std::vector<RowStream::Run> runs;
+void Partition::Push(const PushRange& range, absl::Span<PartitionPush> pushes, PushTally* tally,
+                     std::pmr::memory_resource* scratch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  std::pmr::vector<RowStream::Run> runs(scratch);
   for (const PartitionPush& push : pushes) push.partition->AddRuns(push.rows, false, &runs);
   RowStream stream(runs, true);
   for (PartitionPush& push : pushes) {
@@ -94,7 +95,7 @@ PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gr
 
 PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gradients, PushTally* tally,
                             TrackerId tracker, PartitionImage* delta) {
-  std::vector<RowStream::Run> runs;
+  std::pmr::vector<RowStream::Run> runs;
   AddRuns(gradients.rows, true, &runs);
   MutexLock lock(&mu_);
   RowStream stream(runs, true);
@@ -107,7 +108,7 @@ PushVerdict Partition::Push(const PushRange& range, const PartitionGradients& gr
 
 void Partition::ApplyRound(absl::Span<const PushRange> ranges, const PartitionGradients& gradients, uint64_t examples,
                            PushTally* tally) {
-  std::vector<RowStream::Run> runs;
+  std::pmr::vector<RowStream::Run> runs;
   AddRuns(gradients.rows, true, &runs);
   MutexLock lock(&mu_);
   RowStream stream(runs, true);

@@ -46,7 +46,7 @@ void CopyHead(const PullRequest& from, PullRequest* to) {
 // Walks the rows of a pull from partition to partition and makes parts of them.
 class PullCutter {
  public:
-  PullCutter(const PullRequest& request, const PullReply& reply, std::vector<PullPart>* parts)
+  PullCutter(const PullRequest& request, const PullReply& reply, std::deque<PullPart>* parts)
       : request_(request), reply_(reply), passed_(request.groups.size(), 0), parts_(*parts) {}
 
   // Partitions [begin, end) as one part.
@@ -101,10 +101,10 @@ class PullCutter {
   const PullRequest& request_;
   const PullReply& reply_;
   std::vector<uint64_t> passed_;  // by group: keys
-  std::vector<PullPart>& parts_;
+  std::deque<PullPart>& parts_;
 };
 
-void CutDense(const PullRequest& request, const PullReply& reply, uint64_t target, std::vector<PullPart>* parts) {
+void CutDense(const PullRequest& request, const PullReply& reply, uint64_t target, std::deque<PullPart>* parts) {
   const uint64_t all = request.dense ? reply.dense_floats : 0;
   const uint64_t value_bytes = ValueBytes(request.value_type);
   const uint64_t most = std::max<uint64_t>(1, Even(all * value_bytes, target) / value_bytes);
@@ -193,7 +193,7 @@ PushPart PartOf(const PushRequest& request, size_t begin, size_t end, std::vecto
 
 // What the parts say as a whole: the worst of what they say.
 template <typename Part>
-RequestOutcome OutcomeOf(const std::vector<Part>& parts) {
+RequestOutcome OutcomeOf(const std::deque<Part>& parts) {
   RequestOutcome outcome = RequestOutcome::kOk;
   for (const Part& part : parts) outcome = std::max(outcome, part.reply.outcome);
   return outcome;
@@ -213,8 +213,8 @@ uint64_t PushBytes(const PushRequest& request) {
   return bytes;
 }
 
-std::vector<PullPart> CutPull(const PullRequest& request, const PullReply& reply, uint64_t target_bytes) {
-  std::vector<PullPart> parts;
+std::deque<PullPart> CutPull(const PullRequest& request, const PullReply& reply, uint64_t target_bytes) {
+  std::deque<PullPart> parts;
   if (!MayCut(request)) {
     parts.emplace_back();
     parts[0].request = request;
@@ -250,7 +250,7 @@ std::vector<PullPart> CutPull(const PullRequest& request, const PullReply& reply
   return parts;
 }
 
-absl::Status JoinPull(const std::vector<PullPart>& parts, const absl::Status& status, PullReply* reply) {
+absl::Status JoinPull(const std::deque<PullPart>& parts, const absl::Status& status, PullReply* reply) {
   reply->outcome = OutcomeOf(parts);
   reply->map_version = reply->parked_us = 0;
   reply->slowest_clock = reply->pushes_applied = ~uint64_t{0};
@@ -263,8 +263,8 @@ absl::Status JoinPull(const std::vector<PullPart>& parts, const absl::Status& st
   return reply->outcome == RequestOutcome::kOk ? status : absl::OkStatus();
 }
 
-std::vector<PushPart> CutPush(const PushRequest& request, uint64_t target_bytes) {
-  std::vector<PushPart> parts;
+std::deque<PushPart> CutPush(const PushRequest& request, uint64_t target_bytes) {
+  std::deque<PushPart> parts;
   std::vector<uint64_t> passed(request.groups.size(), 0);
   uint64_t dense = 0;
   if (!MayCut(request) || request.partitions.empty()) {
@@ -296,7 +296,7 @@ std::vector<PushPart> CutPush(const PushRequest& request, uint64_t target_bytes)
   return parts;
 }
 
-absl::Status JoinPush(const std::vector<PushPart>& parts, const absl::Status& status, PushReply* reply) {
+absl::Status JoinPush(const std::deque<PushPart>& parts, const absl::Status& status, PushReply* reply) {
   *reply = PushReply();
   reply->outcome = OutcomeOf(parts);
   reply->pushes_applied = parts[0].reply.pushes_applied;

@@ -3,6 +3,7 @@
 #define SHOAL_WORKER_CLIENT_CALL_PARTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -32,15 +33,15 @@ struct PushPart {
 // Parts of about `target_bytes` that together ask for what the call asks for, into the same destinations. Cuts between
 // rows and, in dense blocks, between floats; a row is never cut. At least one part. REQUIRES: CheckPullDestinations is
 // content; target_bytes > 0.
-std::vector<PullPart> CutPull(const PullRequest& request, const PullReply& reply, uint64_t target_bytes);
+std::deque<PullPart> CutPull(const PullRequest& request, const PullReply& reply, uint64_t target_bytes);
 // Sets what *reply says beside the rows. `status`: how the parts ended. OK when one of them was refused as a whole:
 // then so is the call.
-absl::Status JoinPull(const std::vector<PullPart>& parts, const absl::Status& status, PullReply* reply);
+absl::Status JoinPull(const std::deque<PullPart>& parts, const absl::Status& status, PullReply* reply);
 
 // Parts of about `target_bytes`, cut between partitions only; one that has more is a part of its own. A single part
 // when the push may not be cut. REQUIRES: target_bytes > 0.
-std::vector<PushPart> CutPush(const PushRequest& request, uint64_t target_bytes);
-absl::Status JoinPush(const std::vector<PushPart>& parts, const absl::Status& status, PushReply* reply);
+std::deque<PushPart> CutPush(const PushRequest& request, uint64_t target_bytes);
+absl::Status JoinPush(const std::deque<PushPart>& parts, const absl::Status& status, PushReply* reply);
 
 // Runs the parts of one call, a few at a time. After the first bad status no further part begins. Thread-safe; keeps
 // itself alive until `done` has been called, once, with no part under way.

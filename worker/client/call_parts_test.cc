@@ -123,7 +123,7 @@ TEST_CASE("Call parts: parts of a pull ask for the same rows and floats, each on
     INFO("seed " << seed);
     const Call call(seed);
     const uint64_t target = std::vector<uint64_t>{200, 1000, 20000, 1 << 20}[seed % 4];
-    const std::vector<PullPart> parts = CutPull(call.pull, call.reply, target);
+    const std::deque<PullPart> parts = CutPull(call.pull, call.reply, target);
     REQUIRE(!parts.empty());
     Places places;
     std::vector<int> dense(call.dense.size(), 0);
@@ -164,7 +164,7 @@ TEST_CASE("Call parts: parts of a push cover each partition once and whole", "[c
     const bool whole = seed % 5 == 4;
     call.push.whole = whole;
     const uint64_t target = std::vector<uint64_t>{200, 1000, 20000, 1 << 20}[seed % 4];
-    const std::vector<PushPart> parts = CutPush(call.push, target);
+    const std::deque<PushPart> parts = CutPush(call.push, target);
     REQUIRE(!parts.empty());
     if (whole) CHECK(parts.size() == 1);
     Places places;
@@ -202,7 +202,7 @@ TEST_CASE("Call parts: what does not add up is left whole for the codec to refus
 }
 
 TEST_CASE("Call parts: answers are joined; the worst of the outcomes counts", "[client][unit]") {
-  std::vector<PullPart> pulls(2);
+  std::deque<PullPart> pulls(2);
   pulls[0].reply.map_version = 5;
   pulls[0].reply.slowest_clock = 9;
   pulls[0].reply.pushes_applied = 12;
@@ -218,7 +218,7 @@ TEST_CASE("Call parts: answers are joined; the worst of the outcomes counts", "[
   pulls[1].reply.outcome = RequestOutcome::kStaleMap;
   CHECK(JoinPull(pulls, absl::CancelledError("x"), &pull).ok());
   CHECK(pull.outcome == RequestOutcome::kStaleMap);
-  std::vector<PushPart> pushes(2);
+  std::deque<PushPart> pushes(2);
   pushes[0].reply.pushes_applied = 12;
   pushes[0].reply.guard_refused = 1;
   pushes[0].reply.exceptions = {{3, PushOutcome::kDuplicate, 1}};

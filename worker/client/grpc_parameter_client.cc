@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <limits>
 #include <map>
 #include <utility>
@@ -39,7 +40,7 @@ absl::Status Refusal(const absl::Status& status, RequestOutcome outcome) {
 // A push on its way in pieces.
 struct Staged {
   ByteArray message;
-  std::vector<PushReply> replies;  // by piece
+  std::deque<PushReply> replies;  // by piece
 };
 
 }  // namespace
@@ -47,7 +48,8 @@ struct Staged {
 // Thread-safe.
 class GrpcParameterClient::Impl {
  public:
-  explicit Impl(std::string address) : address_(std::move(address)) {
+  Impl(std::string address, std::shared_ptr<BufferPool> buffers)
+      : address_(std::move(address)), buffers_(std::move(buffers)) {
     for (int i = 0; i <= kDataChannels; ++i) {
       stubs_[i] = std::make_unique<grpc::GenericStub>(MakeChannel(address_, i));
     }
@@ -62,23 +64,26 @@ class GrpcParameterClient::Impl {
     while (in_flight_ > 0) idle_.WaitFor(&mu_, absl::Seconds(1));
   }
 
+  BufferPool* buffers() const { return buffers_.get(); }
+
   // One message each.
   void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
     Start(
         "/shoal.wire.ParameterService/Pull", /*is_pull=*/true, NextDataChannel(),
-        EncodePullRequest(*request, kMaxMessageBytes), timeout,
-        [request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply); }, std::move(done));
+        EncodePullRequest(*request, kMaxMessageBytes, buffers_.get()), timeout,
+        [this, request, reply](Chunks bytes) { return DecodePullReply(bytes, *request, reply, buffers_.get()); },
+        std::move(done));
   }
   void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) {
     Start(
         "/shoal.wire.ParameterService/Push", /*is_pull=*/false, NextDataChannel(),
-        EncodePushRequest(*request, kMaxMessageBytes), timeout,
+        EncodePushRequest(*request, kMaxMessageBytes, buffers_.get()), timeout,
         [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
   }
   void StagePush(const PushPiece& piece, absl::Duration timeout, PushReply* reply, Done done) {
     Start(
         "/shoal.wire.ParameterService/StagePush", /*is_pull=*/false, NextDataChannel(),
-        EncodePushPiece(piece, kMaxMessageBytes), timeout,
+        EncodePushPiece(piece, kMaxMessageBytes, buffers_.get()), timeout,
         [reply](Chunks message) { return DecodePushReply(message, reply); }, std::move(done));
   }
 
@@ -129,7 +134,7 @@ class GrpcParameterClient::Impl {
 
   void End(Call* call, absl::Status status) {
     if (status.ok()) {
-      status = call->decode(ReceivedBytes(call->response).chunks());
+      status = call->decode(ReceivedBytes(call->response, buffers_.get()).chunks());
     } else if (absl::IsCancelled(status)) {
       status = absl::UnavailableError(absl::StrCat("server ", address_, ": the call was given up"));
     } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
@@ -150,6 +155,7 @@ class GrpcParameterClient::Impl {
   }
 
   const std::string address_;
+  const std::shared_ptr<BufferPool> buffers_;
   std::array<std::unique_ptr<grpc::GenericStub>, 1 + kDataChannels> stubs_;
   std::atomic<unsigned> next_{0};
   Mutex mu_;
@@ -161,9 +167,12 @@ class GrpcParameterClient::Impl {
 };
 
 absl::StatusOr<std::unique_ptr<GrpcParameterClient>> GrpcParameterClient::Create(const std::string& address,
-                                                                                 const MessageLimits& limits) {
+                                                                                 const MessageLimits& limits,
+                                                                                 std::shared_ptr<BufferPool> buffers) {
   SHOAL_RETURN_IF_ERROR(ParseAddress(address).status());
-  return std::unique_ptr<GrpcParameterClient>(new GrpcParameterClient(std::make_unique<Impl>(address), limits));
+  if (buffers == nullptr) buffers = BufferPool::Create(kIdleBufferBytes);
+  return std::unique_ptr<GrpcParameterClient>(
+      new GrpcParameterClient(std::make_unique<Impl>(address, std::move(buffers)), limits));
 }
 
 GrpcParameterClient::GrpcParameterClient(std::unique_ptr<Impl> impl, const MessageLimits& limits)
@@ -182,7 +191,7 @@ void GrpcParameterClient::Pull(const PullRequest* request, absl::Duration timeou
   const absl::Status fit = CheckPullDestinations(*request, *reply);
   if (!fit.ok()) return done(fit);
   if (PullBytes(*request, *reply) <= limits_.part_bytes) return impl_->Pull(request, timeout, reply, std::move(done));
-  auto parts = std::make_shared<std::vector<PullPart>>(CutPull(*request, *reply, limits_.part_bytes));
+  auto parts = std::make_shared<std::deque<PullPart>>(CutPull(*request, *reply, limits_.part_bytes));
   const auto issue = [impl = impl_.get(), parts, timeout](size_t i, const Done& told) {
     PullPart* const part = &(*parts)[i];
     impl->Pull(&part->request, timeout, &part->reply,
@@ -196,7 +205,7 @@ void GrpcParameterClient::Push(const PushRequest* request, absl::Duration timeou
   if (PushBytes(*request) <= limits_.part_bytes) return impl_->Push(request, timeout, reply, std::move(done));
   // Of the process, so that it also grows from one client of a lane to the next.
   const auto attempt = static_cast<uint64_t>(absl::ToInt64Nanoseconds(Clock::Steady().Now()));
-  auto parts = std::make_shared<std::vector<PushPart>>(CutPush(*request, limits_.part_bytes));
+  auto parts = std::make_shared<std::deque<PushPart>>(CutPush(*request, limits_.part_bytes));
   const auto issue = [this, parts, timeout, attempt](size_t i, const Done& told) {
     PushPart* const part = &(*parts)[i];
     const Done judge = [part, told](const absl::Status& status) { told(Refusal(status, part->reply.outcome)); };
@@ -212,7 +221,8 @@ void GrpcParameterClient::Push(const PushRequest* request, absl::Duration timeou
 
 void GrpcParameterClient::Stage(const PushRequest& request, StageId id, absl::Duration timeout, PushReply* reply,
                                 Done done) {
-  absl::StatusOr<ByteArray> message = EncodePushRequest(request, std::numeric_limits<uint64_t>::max());
+  absl::StatusOr<ByteArray> message =
+      EncodePushRequest(request, std::numeric_limits<uint64_t>::max(), impl_->buffers());
   if (!message.ok()) return done(message.status());
   auto staged = std::make_shared<Staged>();
   staged->message = *std::move(message);

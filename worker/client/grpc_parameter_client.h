@@ -7,9 +7,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/buffer_pool.h"
 #include "worker/client/parameter_client.h"
 
 namespace shoal {
+
+// A few messages for each of a few servers.
+inline constexpr uint64_t kIdleBufferBytes = uint64_t{64} << 20;
 
 // How calls are cut into messages.
 struct MessageLimits {
@@ -26,9 +30,11 @@ struct MessageLimits {
 // address share connections.
 class GrpcParameterClient : public ParameterClient {
  public:
-  // Does not connect yet: the first call does. INVALID_ARGUMENT when `address` is not host:port.
+  // Does not connect yet: the first call does. INVALID_ARGUMENT when `address` is not host:port. `buffers`: memory for
+  // messages, best shared by all clients of a process; null: one of its own, of kIdleBufferBytes.
   static absl::StatusOr<std::unique_ptr<GrpcParameterClient>> Create(const std::string& address,
-                                                                     const MessageLimits& limits = {});
+                                                                     const MessageLimits& limits = {},
+                                                                     std::shared_ptr<BufferPool> buffers = nullptr);
   // Cancels the calls in flight and waits for their callbacks. REQUIRES: not called from a callback.
   ~GrpcParameterClient() override;
 
