@@ -29,6 +29,10 @@ struct ParameterServerOptions {
   ReplicaConnector connect = {};  // to other servers; empty: no moves, no backups
   // How long the copy of a partition may stand still before it is given up.
   absl::Duration copy_patience = absl::Seconds(5);
+  // Partitions that are copied at a time, for each task, and the bytes of them that are in memory as images meanwhile
+  // (at least one is): while one is on its way the next is made and the one before applied.
+  uint32_t copies_at_once = 4;
+  uint64_t copy_bytes = uint64_t{512} << 20;
   // How long a push waits for the backup. Lanes ask again after that, until a map without the backup comes.
   absl::Duration backup_patience = absl::Seconds(2);
   // Pieces of large pushes that are not complete yet: how many bytes of them, and how long after the last one came.

@@ -79,8 +79,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void AddUnreachable(std::map<uint64_t, Unreachable>* out) const;
 
  private:
-  // A partition that is being copied to another server.
-  struct Copying;
+  struct Copying;  // a partition on its way to another server
 
   ServerJob(const ParameterServerOptions& options, const JobConfig& config, std::shared_ptr<const JobSchema> schema,
             uint64_t self);
@@ -132,10 +131,11 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   absl::StatusOr<ReplicaSender> SenderTo(const ServerAddress& target);
   // A bad status: the task is no longer listed, or the job is gone.
   absl::Status KeepGoing(uint64_t task) const;
-  absl::StatusOr<std::vector<Copying>> BeginCopies(uint64_t task, const std::vector<uint32_t>& partitions,
-                                                   const ServerAddress& target, bool promotable);
+  absl::StatusOr<std::vector<Copying>> PlanCopies(uint64_t task, const std::vector<uint32_t>& partitions,
+                                                  const ReplicaSender& sender);
+  absl::Status SendAll(Copying* copying, bool promotable);
   absl::Status SendChanges(Copying* copying, bool promotable, const HeldRounds* held);
-  void EndCopies(std::vector<Copying>* copies, bool forget);
+  static void EndCopy(Copying* copying, bool forget);
   absl::Status Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held);
   void Thaw(uint64_t task);
   absl::Status Follow(uint64_t task, const Copying& copying, const ReplicaSender& sender);

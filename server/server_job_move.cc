@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/replication/side_by_side.h"
 #include "server/server_job.h"
 
 namespace shoal {
@@ -13,11 +14,19 @@ namespace {
 constexpr uint64_t kFewBytes = 256 << 10;
 constexpr int kMostRounds = 6;
 
+// While one partition is on its way the next is made into an image and the one before applied.
+template <typename Copies, typename Work>
+absl::Status ForEachCopy(const ParameterServerOptions& options, Copies* copies, const Work& work) {
+  return SideBySide(
+      copies->size(), options.copies_at_once, options.copy_bytes,
+      [&](size_t i) { return (*copies)[i].partition->Usage().bytes(); }, [&](size_t i) { return work(i); });
+}
+
 }  // namespace
 
 struct ServerJob::Copying {
   std::shared_ptr<Partition> partition;
-  TrackerId tracker = 0;
+  TrackerId tracker = kNoTracker;
   uint64_t link = 0;
   uint64_t version = 0;  // that the copy has
   std::unique_ptr<BulkCopy> copy;
@@ -55,53 +64,56 @@ absl::Status ServerJob::KeepGoing(uint64_t task) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<ServerJob::Copying>> ServerJob::BeginCopies(uint64_t task,
-                                                                       const std::vector<uint32_t>& partitions,
-                                                                       const ServerAddress& target, bool promotable) {
-  SHOAL_ASSIGN_OR_RETURN(const ReplicaSender sender, SenderTo(target));
+absl::StatusOr<std::vector<ServerJob::Copying>> ServerJob::PlanCopies(uint64_t task,
+                                                                      const std::vector<uint32_t>& partitions,
+                                                                      const ReplicaSender& sender) {
   const std::shared_ptr<const OwnerMap> map = Map();
   BulkCopy::Options options;
   options.patience = options_.copy_patience;
   options.keep_going = [this, task] { return KeepGoing(task); };
   options.config = [this] { return config_; };
   std::vector<Copying> copies;
-  absl::Status status;
   for (uint32_t p : partitions) {
     if (p >= schema_->partitions) {
-      status = absl::InvalidArgumentError(absl::StrCat("partitions: ", p, ", must be below ", schema_->partitions));
-    } else if (map->at[p].role != PartitionRole::kServing) {
-      status = absl::FailedPreconditionError(
+      return absl::InvalidArgumentError(absl::StrCat("partitions: ", p, ", must be below ", schema_->partitions));
+    }
+    const OwnerMap::Place& place = map->at[p];
+    if (place.role != PartitionRole::kServing) {
+      return absl::FailedPreconditionError(
           absl::StrCat("partition ", p, ": not served here under map version ", map->version));
     }
-    if (!status.ok()) break;
     copies.emplace_back();
-    Copying& copying = copies.back();
-    copying.partition = map->at[p].partition;
-    if (map->at[p].stream != nullptr && map->at[p].stream->target() == target.process()) {
-      copying.stream = map->at[p].stream;
+    copies.back().partition = place.partition;
+    if (place.stream != nullptr && place.stream->target() == sender.target) {
+      copies.back().stream = place.stream;
       continue;
     }
-    copying.link = next_link_++;
-    copying.copy = std::make_unique<BulkCopy>(sender, p, copying.link, options);
-    uint64_t rounds = 0;
-    {
-      MutexLock lock(&mu_);
-      rounds = schema_->sync == SyncMode::kBsp ? rounds_.applied() : 0;
-    }
-    PartitionImage image = copying.partition->TakeFull(rounds, &copying.tracker);
-    copying.version = image.version;
-    status = copying.copy->Send(image.bytes, image.version, /*full=*/true, promotable, nullptr);
-    uint64_t bytes = image.bytes.size();
-    for (int round = 0; status.ok() && round < kMostRounds && bytes > kFewBytes; ++round) {
-      const uint64_t before = copying.copy->sent_bytes();
-      status = SendChanges(&copying, promotable, nullptr);
-      bytes = copying.copy->sent_bytes() - before;
-    }
-    if (!status.ok()) break;
+    copies.back().link = next_link_++;
+    copies.back().copy = std::make_unique<BulkCopy>(sender, p, copies.back().link, options);
   }
-  if (status.ok()) return copies;
-  EndCopies(&copies, /*forget=*/true);
-  return status;
+  return copies;
+}
+
+absl::Status ServerJob::SendAll(Copying* copying, bool promotable) {
+  if (copying->stream != nullptr) return absl::OkStatus();
+  uint64_t rounds = 0;
+  {
+    MutexLock lock(&mu_);
+    rounds = schema_->sync == SyncMode::kBsp ? rounds_.applied() : 0;
+  }
+  uint64_t bytes = 0;
+  {
+    const PartitionImage image = copying->partition->TakeFull(rounds, &copying->tracker);
+    copying->version = image.version;
+    SHOAL_RETURN_IF_ERROR(copying->copy->Send(image.bytes, image.version, /*full=*/true, promotable, nullptr));
+    bytes = image.bytes.size();
+  }
+  for (int round = 0; round < kMostRounds && bytes > kFewBytes; ++round) {
+    const uint64_t before = copying->copy->sent_bytes();
+    SHOAL_RETURN_IF_ERROR(SendChanges(copying, promotable, nullptr));
+    bytes = copying->copy->sent_bytes() - before;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ServerJob::SendChanges(Copying* copying, bool promotable, const HeldRounds* held) {
@@ -113,12 +125,10 @@ absl::Status ServerJob::SendChanges(Copying* copying, bool promotable, const Hel
   return absl::OkStatus();
 }
 
-void ServerJob::EndCopies(std::vector<Copying>* copies, bool forget) {
-  for (Copying& copying : *copies) {
-    if (copying.copy == nullptr) continue;
-    copying.partition->Untrack(copying.tracker);
-    if (forget) copying.copy->Forget();
-  }
+void ServerJob::EndCopy(Copying* copying, bool forget) {
+  if (copying->tracker == kNoTracker) return;  // it has not begun
+  copying->partition->Untrack(copying->tracker);
+  if (forget) copying->copy->Forget();
 }
 
 absl::Status ServerJob::Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held) {
@@ -169,17 +179,24 @@ absl::Status ServerJob::Move(uint64_t task, const std::vector<uint32_t>& partiti
                              std::string* report) {
   const Clock& clock = Clock::Steady();
   const absl::Duration begin = clock.Now();
-  SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, BeginCopies(task, partitions, target, /*promotable=*/false));
+  SHOAL_ASSIGN_OR_RETURN(const ReplicaSender sender, SenderTo(target));
+  SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, PlanCopies(task, partitions, sender));
+  absl::Status status =
+      ForEachCopy(options_, &copies, [&](size_t i) { return SendAll(&copies[i], /*promotable=*/false); });
   const absl::Duration frozen = clock.Now();
   std::vector<HeldRounds> held;
-  absl::Status status = Freeze(task, copies, &held);
-  for (size_t i = 0; status.ok() && i < copies.size(); ++i) {
-    status = SendChanges(&copies[i], /*promotable=*/true, held.empty() ? nullptr : &held[i]);
+  if (status.ok()) {
+    status = Freeze(task, copies, &held);
+    if (status.ok()) {
+      status = ForEachCopy(options_, &copies, [&](size_t i) {
+        return SendChanges(&copies[i], /*promotable=*/true, held.empty() ? nullptr : &held[i]);
+      });
+    }
+    // A view may have served them again meanwhile: then the copies are behind.
+    if (status.ok()) status = KeepGoing(task);
+    if (!status.ok()) Thaw(task);
   }
-  // A view may have served them again meanwhile: then the copies are behind.
-  if (status.ok()) status = KeepGoing(task);
-  if (!status.ok()) Thaw(task);
-  EndCopies(&copies, /*forget=*/!status.ok());
+  for (Copying& copying : copies) EndCopy(&copying, /*forget=*/!status.ok());
   if (!status.ok()) return status;
   uint64_t bytes = 0;
   for (const Copying& copying : copies) bytes += copying.copy == nullptr ? 0 : copying.copy->sent_bytes();
@@ -277,20 +294,17 @@ absl::Status ServerJob::AddBackup(uint64_t task, const std::vector<uint32_t>& pa
   }
   const absl::Duration begin = Clock::Steady().Now();
   SHOAL_ASSIGN_OR_RETURN(const ReplicaSender sender, SenderTo(target));
-  uint64_t bytes = 0;
-  for (uint32_t p : partitions) {
-    SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, BeginCopies(task, {p}, target, /*promotable=*/true));
-    Copying& copying = copies[0];
-    absl::Status status;
-    if (copying.copy != nullptr) {
-      status = SendChanges(&copying, /*promotable=*/true, nullptr);
-      bytes += copying.copy->sent_bytes();
-    }
-    if (!status.ok()) EndCopies(&copies, /*forget=*/true);
-    SHOAL_RETURN_IF_ERROR(status);
+  SHOAL_ASSIGN_OR_RETURN(std::vector<Copying> copies, PlanCopies(task, partitions, sender));
+  SHOAL_RETURN_IF_ERROR(ForEachCopy(options_, &copies, [&](size_t i) {
+    absl::Status sent = SendAll(&copies[i], /*promotable=*/true);
+    if (sent.ok() && copies[i].copy != nullptr) sent = SendChanges(&copies[i], /*promotable=*/true, nullptr);
+    if (!sent.ok()) EndCopy(&copies[i], /*forget=*/true);
+    SHOAL_RETURN_IF_ERROR(sent);
     // What is followed by now is left when a map does not name the backup, or the task is no longer listed.
-    SHOAL_RETURN_IF_ERROR(Follow(task, copying, sender));
-  }
+    return Follow(task, copies[i], sender);
+  }));
+  uint64_t bytes = 0;
+  for (const Copying& copying : copies) bytes += copying.copy == nullptr ? 0 : copying.copy->sent_bytes();
   *report = absl::StrCat(partitions.size(), " partitions, ", bytes, " bytes copied in ",
                          absl::FormatDuration(absl::Trunc(Clock::Steady().Now() - begin, absl::Microseconds(10))));
   return absl::OkStatus();

@@ -17,6 +17,21 @@ std::map<uint32_t, uint64_t> CopiesHere(const OwnerMap& map, uint64_t source) {
   return copies;
 }
 
+// Counts as reserved while it lives.
+class Reserved {
+ public:
+  Reserved(std::atomic<int64_t>* counter, uint64_t bytes) : counter_(*counter), bytes_(static_cast<int64_t>(bytes)) {
+    counter_ += bytes_;
+  }
+  ~Reserved() { counter_ -= bytes_; }
+  Reserved(const Reserved&) = delete;
+  Reserved& operator=(const Reserved&) = delete;
+
+ private:
+  std::atomic<int64_t>& counter_;
+  const int64_t bytes_;
+};
+
 }  // namespace
 
 absl::Status ServerJob::Receive(const ReplicaRequest& request, ReplicaReply* reply) {
@@ -149,8 +164,10 @@ absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPi
     }
     SHOAL_RETURN_IF_ERROR(CheckHeld(*schema_, p, held));
   }
-  // The rows of an image take about what its bytes do. What was granted has been reserved, and applied by the primary.
-  if (!piece.granted() && !Fits(arrival->staged.size())) {
+  // The rows of an image take about what its bytes do; several may be applied at a time. What was granted has been
+  // reserved, and applied by the primary.
+  const Reserved reserved(&stats_.reserved_bytes, piece.granted() ? 0 : arrival->staged.size());
+  if (!piece.granted() && !Fits(0)) {
     return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: ", schema_->hard_limit_bytes, " bytes, ",
                                                      stats_.used_bytes.load(), " used, changes of partition ", p,
                                                      " need ", arrival->staged.size()));

@@ -65,7 +65,8 @@ JobConfig TestCluster::DefaultConfig() {
   return config;
 }
 
-TestCluster::TestCluster(JobConfig config, int servers, const std::string& restore_from, uint64_t run)
+TestCluster::TestCluster(JobConfig config, int servers, const std::string& restore_from, uint64_t run,
+                         const ReplicaConnector& connect)
     : config_(std::move(config)) {
   view_.set_job(1);
   view_.set_run(run);
@@ -78,8 +79,9 @@ TestCluster::TestCluster(JobConfig config, int servers, const std::string& resto
     ParameterServerOptions options;
     options.name = "server-" + std::to_string(s);
     options.clock = &clock_;
-    options.connect = network_.Connector();
-    options.copy_patience = absl::Milliseconds(30);
+    options.connect = connect ? connect : network_.Connector();
+    options.copy_patience = connect ? absl::Seconds(30) : absl::Milliseconds(30);
+    options.copies_at_once = connect ? 4 : 1;
     servers_.push_back(std::make_unique<ParameterServer>(options));
     network_.Add(100 + static_cast<uint64_t>(s), servers_.back().get());
     prepared_.Update(servers_.back()->PrepareJob(config_, view_, 100 + static_cast<uint64_t>(s), restore_from));
@@ -125,8 +127,8 @@ PushReply TestCluster::PushTo(int s, const TestBatch& batch) {
   PushReply reply;
   ++outstanding_;
   server(s).Push(&request, &reply, [this](absl::Status status) {
+    SetLast(std::move(status));
     --outstanding_;
-    last_ = std::move(status);
   });
   return reply;
 }
@@ -183,7 +185,7 @@ std::vector<float> TestCluster::Read(uint64_t key) {
   PullReply reply;
   reply.rows = {{out.data()}};
   server(static_cast<int>(view_.owner(static_cast<int>(partition))))
-      .Pull(&request, absl::Seconds(1), &reply, [&](absl::Status status) { last_ = status; });
+      .Pull(&request, absl::Seconds(1), &reply, [&](absl::Status status) { SetLast(status); });
   return out;
 }
 

@@ -3,12 +3,14 @@
 #define SHOAL_SERVER_TEST_CLUSTER_H_
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "server/checkpoint/checkpoint.h"
 #include "server/parameter_server.h"
 #include "server/test_replicas.h"
@@ -41,7 +43,9 @@ class TestCluster {
  public:
   static JobConfig DefaultConfig();
 
-  TestCluster(JobConfig config, int servers, const std::string& restore_from = "", uint64_t run = 1);
+  // connect: how servers reach each other, several partitions at a time; empty: by network(), one after the other.
+  TestCluster(JobConfig config, int servers, const std::string& restore_from = "", uint64_t run = 1,
+              const ReplicaConnector& connect = nullptr);
 
   const absl::Status& prepared() const { return prepared_; }
   ParameterServer& server(int s) { return *servers_[static_cast<size_t>(s)]; }
@@ -64,7 +68,9 @@ class TestCluster {
     request.split = split;
     request.logical_lane = logical_lane;
     OpenSplitReply reply;
-    server(s).OpenSplit(&request, &reply, [&](absl::Status status) { last_.Update(status); });
+    server(s).OpenSplit(&request, &reply, [&](absl::Status status) {
+      if (!status.ok()) SetLast(status);
+    });
     return reply;
   }
 
@@ -81,7 +87,7 @@ class TestCluster {
       request.round = round;
       request.last = last;
       MarkReply reply;
-      server(s).Mark(&request, &reply, [&](absl::Status status) { last_ = status; });
+      server(s).Mark(&request, &reply, [&](absl::Status status) { SetLast(status); });
     }
   }
 
@@ -123,18 +129,28 @@ class TestCluster {
   absl::StatusOr<std::string> Save(const std::string& dir, const std::string& name, uint64_t sequence = 1,
                                    uint32_t keep = 3, const std::string& parent = "");
 
-  absl::Status last() const { return last_; }
+  absl::Status last() const {
+    MutexLock lock(&mu_);
+    return last_;
+  }
 
  private:
+  void SetLast(absl::Status status) {
+    MutexLock lock(&mu_);
+    last_ = std::move(status);
+  }
+
   const JobConfig config_;
   JobView view_;
   FakeClock clock_;
   ReplicaNetwork network_;
-  int outstanding_ = 0;
+  std::atomic<int> outstanding_{0};
+  mutable Mutex mu_;
   std::string report_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
   DenseLayout layout_;
-  absl::Status prepared_, last_;
+  absl::Status prepared_;
+  absl::Status last_ ABSL_GUARDED_BY(mu_);  // pushes to servers that copy side by side end on any thread
 };
 
 }  // namespace shoal
