@@ -48,9 +48,15 @@ void AddBench(CLI::App* root, Action* action) {
   verb->add_option("what", options->what, help)->check(CLI::IsMember(names));
   const std::map<std::string, BenchSize> sizes = {
       {"smoke", BenchSize::kSmoke}, {"quick", BenchSize::kQuick}, {"full", BenchSize::kFull}};
-  verb->add_option("--size", options->size,
-                   "smoke: only that it works, the figures mean nothing; quick; full: all table sizes, more repeats")
-      ->transform(CLI::CheckedTransformer(sizes))
+  const auto set_size = [options, sizes](const std::string& name) {
+    const auto size = sizes.find(name);
+    if (size == sizes.end()) throw CLI::ValidationError("--size", name + ": expected smoke, quick or full");
+    options->size = size->second;
+  };
+  verb->add_option_function<std::string>(
+          "--size", set_size,
+          "smoke: only that it works, the figures mean nothing; quick; full: all table sizes, more repeats")
+      ->type_name("SIZE")
       ->default_str("quick");
   verb->add_flag("--json", options->json, "One JSON object a row, with all samples");
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });

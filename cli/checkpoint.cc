@@ -21,6 +21,8 @@ struct Options {
 int List(const Options& options) {
   const auto checkpoints = ListCheckpoints(options.path);
   if (!checkpoints.ok()) return Fail(checkpoints.status());
+  // As every other verb about a directory without one says.
+  if (checkpoints->empty()) return Fail(ReadManifest(options.path, nullptr).status());
   Print(options.json, CheckpointListJson(*checkpoints), CheckpointListText(*checkpoints));
   return kOk;
 }

@@ -52,6 +52,11 @@ absl::Status AwaitGone(SchedulerClient* scheduler, const std::string& name, std:
 int Run(const Options& options) {
   const auto scheduler = options.scheduler.Connect();
   if (!scheduler.ok()) return Fail(scheduler.status());
+  // The scheduler takes a drain of who has just left for a repeat.
+  const absl::StatusOr<std::string> before = StateOf(scheduler->get(), options.name);
+  if (before.ok() && *before == "LEFT") {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(options.name, " is LEFT: there is nothing to drain")));
+  }
   DrainRequest request;
   request.set_name(options.name);
   request.set_grace_ms(static_cast<uint32_t>(std::min(

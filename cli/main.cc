@@ -4,7 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <string>
+#include <vector>
 
+#include "base/text_distance.h"
 #include "base/version.h"
 #include "cli/logging.h"
 #include "cli/options.h"
@@ -24,6 +27,19 @@ void AddVerbs(CLI::App* app, shoal::cli::Action* action) {
   }
 }
 
+// The verbs below `at`, and which of them may be meant by `word`.
+std::string KnownVerbs(const CLI::App& at, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : at.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  const std::string nearest = shoal::NearestName(word, names);
+  std::string text = nearest.empty() ? "" : "did you mean " + nearest + "? ";
+  text += "The verbs are";
+  for (const std::string& name : names) text += (name == names.front() ? " " : ", ") + name;
+  return text;
+}
+
 // Names the verb that there is not, where CLI11 would say that one is missing, and the other way to name a scheduler.
 CLI::ParseError Describe(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App* at = &app;
@@ -36,9 +52,9 @@ CLI::ParseError Describe(const CLI::ParseError& error, const CLI::App& app) {
   if (!lacks_verb || dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error;
   for (const std::string& word : app.remaining(true)) {
     if (word.empty() || word[0] == '-') continue;
-    return CLI::ParseError("unknown verb \"" + word + "\"", CLI::ExitCodes::ExtrasError);
+    return CLI::ParseError("unknown verb \"" + word + "\"; " + KnownVerbs(*at, word), CLI::ExitCodes::ExtrasError);
   }
-  return error;
+  return CLI::ParseError(at->get_name() + ": a verb is missing. " + KnownVerbs(*at, ""), CLI::ExitCodes::RequiredError);
 }
 
 }  // namespace

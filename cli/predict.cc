@@ -48,6 +48,10 @@ void AddPredict(CLI::App* root, Action* action) {
   verb->add_option("--set", options->inference.overrides, "Changes a field of the checkpoint's job; may be repeated")
       ->type_name("FIELD=VALUE")
       ->allow_extra_args(false);
+  verb->add_flag_callback(
+      "--no-labels", [options] { options->inference.labels = Labels::kAbsent; },
+      "The inputs have no labels: csv without their column, criteo rows that begin with I1, libsvm lines that begin "
+      "with index:value, idx images without label files");
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }

@@ -1,4 +1,5 @@
 // shoal submit: gives a job to a cluster.
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -6,6 +7,7 @@
 #include "cli/job_runs.h"
 #include "cli/options.h"
 #include "local/connection.h"
+#include "local/preflight.h"
 
 namespace shoal::cli {
 namespace {
@@ -38,6 +40,11 @@ int Run(const Options& options) {
   // Before the client's threads, which would otherwise take the signals and end the process.
   std::optional<StopSignals> stop;
   if (options.wait) stop.emplace();
+  const absl::StatusOr<std::vector<std::string>> unseen = CheckStart(*job, options.resume);
+  if (!unseen.ok()) return Fail(unseen.status());
+  for (const std::string& line : *unseen) {
+    std::fprintf(stderr, "%s; the job fails unless the servers have it under this path\n", line.c_str());
+  }
   const auto scheduler = options.scheduler.Connect();
   if (!scheduler.ok()) return Fail(scheduler.status());
   PrintEffectiveBatch(*job);

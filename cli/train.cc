@@ -6,6 +6,7 @@
 #include "cli/job_runs.h"
 #include "cli/options.h"
 #include "local/local_cluster.h"
+#include "local/preflight.h"
 
 namespace shoal::cli {
 namespace {
@@ -16,6 +17,7 @@ struct Options {
   std::string output;
   std::string runs = "runs";
   std::string resume;
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -24,6 +26,17 @@ void SetOutput(const std::string& dir, Job* job) {
   Checkpoint* const checkpoint = job->mutable_checkpoint();
   checkpoint->set_dir(std::filesystem::absolute(dir).lexically_normal().string());
   if (checkpoint->keep() == 0) checkpoint->set_keep(1);
+}
+
+// Whether the run can begin and may write where it is to; everything that it needs is on this machine.
+absl::Status Check(const Options& options, const Job& job) {
+  if (!options.output.empty() && !options.overwrite) {
+    const absl::Status free = CheckOutput(job.checkpoint().dir(), options.resume);
+    if (!free.ok()) return free;
+  }
+  const absl::StatusOr<std::vector<std::string>> unseen = CheckStart(job, options.resume);
+  if (!unseen.ok()) return unseen.status();
+  return unseen->empty() ? absl::OkStatus() : absl::NotFoundError(unseen->front());
 }
 
 // Here is one worker and never a second: a job that waits for more would wait for ever.
@@ -37,6 +50,8 @@ int Run(const Options& options) {
   absl::StatusOr<Job> job = options.job.Load();
   if (!job.ok()) return Fail(job.status());
   SetOutput(options.output, &*job);
+  const absl::Status checked = Check(options, *job);
+  if (!checked.ok()) return Fail(checked);
   StartWithOneWorker(&*job);
   StopSignals stop;
   std::unique_ptr<RunFolder> folder;
@@ -70,6 +85,8 @@ void AddTrain(CLI::App* root, Action* action) {
       ->capture_default_str();
   verb->add_option("--output", options->output, "Directory for the final model; replaces the job's checkpoint.dir")
       ->type_name("DIR");
+  verb->add_flag("--overwrite", options->overwrite,
+                 "Let the final model take the place of what an earlier run left in --output");
   AddResume(verb, &options->resume);
   AddRuns(verb, &options->runs);
   AddJson(verb, &options->json);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
+#include "local/preflight.h"
 #include "proto/job/job_file.h"
 
 namespace shoal::cli {
@@ -17,9 +18,17 @@ struct Options {
 int Run(const Options& options) {
   const absl::StatusOr<Job> job = options.job.Load();
   if (!job.ok()) return Fail(job.status());
-  const nlohmann::ordered_json json = {{"job", job->name()}, {"valid", true}, {"digest", JobDigest(*job)}};
-  Print(options.json, json,
-        options.resolved ? ResolvedYaml(*job) : absl::StrCat(options.job.path, ": valid (job ", job->name(), ")\n"));
+  const absl::StatusOr<Preflight> here = CheckJobHere(*job);
+  if (!here.ok()) return Fail(here.status());
+  const nlohmann::ordered_json json = {{"job", job->name()},
+                                       {"valid", true},
+                                       {"digest", JobDigest(*job)},
+                                       {"warnings", here->warnings},
+                                       {"not_checked", here->not_checked}};
+  std::string text = absl::StrCat(options.job.path, ": valid (job ", job->name(), ")\n");
+  for (const std::string& line : here->warnings) absl::StrAppend(&text, "  warning: ", line, "\n");
+  for (const std::string& line : here->not_checked) absl::StrAppend(&text, "  not checked: ", line, "\n");
+  Print(options.json, json, options.resolved ? ResolvedYaml(*job) : text);
   return kOk;
 }
 
@@ -27,8 +36,9 @@ int Run(const Options& options) {
 
 void AddValidate(CLI::App* root, Action* action) {
   auto options = std::make_shared<Options>();
-  CLI::App* const verb = AddVerb(root, "validate", "Check a job file; names every error with line and column",
-                                 "shoal validate examples/census/job.yaml --set batch.size=512");
+  CLI::App* const verb = AddVerb(
+      root, "validate", "Check a job file, its inputs and its model as far as this machine can; names every error",
+      "shoal validate examples/census/job.yaml --set batch.size=512");
   options->job.AddTo(verb);
   AddJson(verb, &options->json);
   verb->add_flag("--resolved", options->resolved, "Print the job with every default filled in");

@@ -97,7 +97,8 @@ End WaitForEnd(const Agent& agent, absl::Duration grace_period, const SpotNotice
     }
   }
   if (end.told || end.reason.ok()) {
-    spdlog::info("{}: {}; leaving within {}", agent.name(), end.why, absl::FormatDuration(end.grace));
+    spdlog::info("{}: {}; leaving {}", agent.name(), end.why,
+                 end.grace > absl::ZeroDuration() ? "within " + absl::FormatDuration(end.grace) : "at once");
   }
   return end;
 }

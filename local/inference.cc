@@ -10,6 +10,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -52,7 +53,7 @@ class Session {
  private:
   Session() : server_(ParameterServerOptions{"inference", &Clock::Steady()}) {}
   absl::Status ReadJob(const InferenceOptions& options, Manifest* manifest);
-  absl::Status OpenInput(const JobPlan& plan);
+  absl::Status OpenInput(const JobPlan& plan, Labels labels);
   absl::Status MakeModel(const JobPlan& plan);
   absl::Status LoadParameters(const JobPlan& plan);
   absl::Status PullTensors();
@@ -85,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const InferenceOptions& o
   std::unique_ptr<Session> session(new Session());
   Manifest manifest;
   SHOAL_RETURN_IF_ERROR(session->ReadJob(options, &manifest));
-  SHOAL_RETURN_IF_ERROR(session->OpenInput(manifest.plan()));
+  SHOAL_RETURN_IF_ERROR(session->OpenInput(manifest.plan(), options.labels));
   SHOAL_RETURN_IF_ERROR(session->MakeModel(manifest.plan()));
   SHOAL_RETURN_IF_ERROR(session->LoadParameters(manifest.plan()));
   return session;
@@ -111,13 +112,13 @@ absl::Status Session::ReadJob(const InferenceOptions& options, Manifest* manifes
   return absl::OkStatus();
 }
 
-absl::Status Session::OpenInput(const JobPlan& plan) {
+absl::Status Session::OpenInput(const JobPlan& plan, Labels labels) {
   const Data& data = job_.data();
   if (data.eval().empty() && !(data.format().has_synthetic() && data.format().synthetic().eval_rows() > 0)) {
     return absl::InvalidArgumentError("the job has no data.eval: name the input with --data");
   }
-  SHOAL_ASSIGN_OR_RETURN(input_, PlanInputs(data, InputKind::kEval, job_.batch().size()));
-  SHOAL_ASSIGN_OR_RETURN(const FeatureSchema here, MakeSchema(data, input_));
+  SHOAL_ASSIGN_OR_RETURN(input_, PlanInputs(data, InputKind::kEval, job_.batch().size(), labels));
+  SHOAL_ASSIGN_OR_RETURN(const FeatureSchema here, MakeSchema(data, input_, labels));
   schema_ = plan.schema();
   const auto same = [](const auto& a, const auto& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };
   if (!same(here.dense(), schema_.dense()) || !same(here.slots(), schema_.slots())) {
@@ -130,6 +131,7 @@ absl::Status Session::OpenInput(const JobPlan& plan) {
   options.seed = job_.seed();
   options.shuffle = false;
   options.want_ids = true;
+  options.labels = labels;
   SHOAL_ASSIGN_OR_RETURN(data_, DataSet::Open(data, input_, schema_, options));
   return absl::OkStatus();
 }
@@ -394,10 +396,15 @@ absl::StatusOr<InferenceResult> EvaluateCheckpoint(const InferenceOptions& optio
 
 absl::StatusOr<InferenceResult> PredictCheckpoint(const InferenceOptions& options, const std::string& output) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Open(output));
-  SHOAL_ASSIGN_OR_RETURN(InferenceResult result, RunSession(options, [&file](const Session& session, const Batch& batch,
-                                                                             const StepResult& step) {
-                           return file->Write(PredictionLines(batch, step, session.graph().outputs()));
-                         }));
+  absl::StatusOr<InferenceResult> result =
+      RunSession(options, [&file](const Session& session, const Batch& batch, const StepResult& step) {
+        return file->Write(PredictionLines(batch, step, session.graph().outputs()));
+      });
+  if (!result.ok() && options.labels == Labels::kPresent && absl::StrContains(result.status().message(), "label")) {
+    return absl::Status(result.status().code(),
+                        absl::StrCat(result.status().message(), "; inputs without labels are read with --no-labels"));
+  }
+  SHOAL_RETURN_IF_ERROR(result.status());
   SHOAL_RETURN_IF_ERROR(file->Commit());
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/metrics.h"
+#include "worker/data/labels.h"
 
 namespace shoal {
 
@@ -17,6 +18,8 @@ struct InferenceOptions {
   std::vector<std::string> data;
   // "a.b=c", applied to the checkpoint's job. Those that change the model's tables or features are refused.
   std::vector<std::string> overrides;
+  // PredictCheckpoint: kAbsent when the inputs have no labels.
+  Labels labels = Labels::kPresent;
 };
 
 struct InferenceResult {

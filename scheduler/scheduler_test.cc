@@ -409,6 +409,20 @@ TEST_CASE("Scheduler: what cannot be done fails the job with a name", "[schedule
   }
 }
 
+TEST_CASE("Scheduler: a counting job that may lose count says so in its log", "[scheduler][unit]") {
+  const auto [records, warned] = GENERATE(table<uint64_t, bool>({{559240, false}, {559241, true}}));
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  sim.records = records;
+  Job job = SimJob("asp", /*passes=*/2);
+  job.mutable_model()->set_preset(Model::COUNTING);
+  const uint64_t id = sim.Submit(job);
+  REQUIRE(sim.RunJob(id).state() == SUCCEEDED);
+  INFO(sim.LogText(id));
+  CHECK(Contains("warning: model.preset: counting: its sums are f32").match(sim.LogText(id)) == warned);
+  CHECK(Contains("exact for up to 1118481 records, this job has 559241 in 2 passes").match(sim.LogText(id)) == warned);
+}
+
 TEST_CASE("Scheduler: a job without workers waits, says so, and goes on", "[scheduler][unit]") {
   const std::string sync = GENERATE("asp", "bsp");
   SimCluster sim;

@@ -130,6 +130,7 @@ void SimCluster::Look(SimProcess* process) {
 
 void SimCluster::Plan(TaskResult* result) {
   for (uint64_t s = 0; s < splits; ++s) result->mutable_plan()->mutable_train()->add_splits()->set_begin(s);
+  result->mutable_plan()->mutable_train()->set_records(records);
   for (uint64_t s = 0; s < eval_splits; ++s) result->mutable_plan()->mutable_eval()->add_splits()->set_begin(s);
 }
 

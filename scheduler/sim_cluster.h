@@ -153,7 +153,7 @@ class SimCluster {
   std::map<std::string, uint64_t> cut_rounds;
   std::set<std::string> damaged;            // checkpoints that cannot be read
   std::map<std::string, uint64_t> answers;  // "DUPLICATE" ... -> how often
-  uint64_t splits = 6, eval_splits = 2;
+  uint64_t splits = 6, eval_splits = 2, records = 0;
   std::string newest_checkpoint;                                        // in the one checkpoint directory that there is
   std::function<uint64_t(const SimProcess&, uint32_t partition)> load;  // bytes that servers report; none: 1000
   std::function<void(PartInfo*)> tamper;                                // with every part that is written

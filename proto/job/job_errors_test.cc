@@ -35,16 +35,19 @@ void CheckAll(const std::vector<BadInput>& cases, const std::string& head = "") 
   }
 }
 
+TEST_CASE("LoadJob errors: a key where it means nothing", "[proto][unit]") {
+  CheckAll({{"sync: {bsp: {lanes: 2, pull_ahead: false}}\n",
+             "j:4:24: sync.bsp.pull_ahead: unknown key; known here: lanes"},
+            {"optimizer: {sparse: {sgd: 1, schedule: {constant: {x: 1}}}}\n",
+             "j:4:52: optimizer.sparse.schedule.constant.x: unknown key; nothing can be set here"}});
+}
+
 TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
   CheckAll({{"optimizer:\n  sparse:\n    adam: {learning_rat: 1}\n",
              "j:6:11: optimizer.sparse.adam.learning_rate: required but missing\n"
              "j:6:12: optimizer.sparse.adam.learning_rat: unknown key; did you mean learning_rate?"},
             {"batch: {zzz: 1}\n", "j:4:9: batch.zzz: unknown key; known here: size, reduce"},
             {"sync: {asp: {x: 1}}\n", "j:4:14: sync.asp.x: unknown key; known here: pull_ahead"},
-            {"sync: {bsp: {lanes: 2, pull_ahead: false}}\n",
-             "j:4:24: sync.bsp.pull_ahead: unknown key; known here: lanes"},
-            {"optimizer: {sparse: {sgd: 1, schedule: {constant: {x: 1}}}}\n",
-             "j:4:52: optimizer.sparse.schedule.constant.x: unknown key; nothing can be set here"},
             {"seed: 1\nseed: 2\n", "j:5:1: seed: duplicate key; first set at line 4"},
             {"batch:\n  size: 1\n  size: 1\n", "j:6:3: batch.size: duplicate key; first set at line 5"},
             {"{a: 1}: 2\n", "j:4:1: a key must be a name"},

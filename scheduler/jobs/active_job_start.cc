@@ -73,6 +73,8 @@ void ActiveJob::TakePlan(const Process& process, const TaskResult& result) {
   *stored_.mutable_plan() = result.plan();
   Log(absl::StrCat("planned by ", process.Title(), ": ", result.plan().train().splits_size(), " splits a pass, ",
                    result.plan().eval().splits_size(), " to evaluate"));
+  const std::string warning = PlanWarning(job(), result.plan());
+  if (!warning.empty()) Log(absl::StrCat("warning: ", warning));
   BeginChecks();
 }
 

@@ -72,6 +72,17 @@ absl::Status CheckPlan(const Job& job, const JobPlan& plan) {
   return absl::OkStatus();
 }
 
+std::string PlanWarning(const Job& job, const JobPlan& plan) {
+  if (job.model().preset() != Model::COUNTING) return "";
+  // A float holds every integer up to here; a record adds up to 15 to each column.
+  constexpr uint64_t kExact = uint64_t{1} << 24, kMostPerRecord = 15;
+  const uint64_t records = plan.train().records();
+  if (records <= kExact / kMostPerRecord / job.data().passes()) return "";
+  return absl::StrCat("model.preset: counting: its sums are f32, which hold every integer up to 2^24 = ", kExact,
+                      "; they are certainly exact for up to ", kExact / kMostPerRecord, " records, this job has ",
+                      records, " in ", job.data().passes(), " passes");
+}
+
 std::string SyncName(const Job& job) {
   if (job.sync().has_bsp()) return absl::StrCat("bsp(", job.sync().bsp().lanes(), ")");
   if (job.sync().has_asp()) return "asp";

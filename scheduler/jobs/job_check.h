@@ -17,6 +17,8 @@ inline constexpr char kLatest[] = "latest";
 absl::Status CheckSubmittedJob(const Job& job);
 // Whether a worker's plan can be trained.
 absl::Status CheckPlan(const Job& job, const JobPlan& plan);
+// What a plan that can be trained may not bring, in one line; empty: nothing.
+std::string PlanWarning(const Job& job, const JobPlan& plan);
 // "bsp(4)", "ssp(4)", "asp".
 std::string SyncName(const Job& job);
 

@@ -168,6 +168,12 @@ class UsageTest(CliTest):
                           ["datagen", "--format", "parquet", "--rows", "1"], ["checkpoint"],
                           ["--log-level", "loud", "version"]):
             self.check(2, *arguments)
+        for arguments, said in (([], "shoal: a verb is missing. The verbs are train, "),
+                                (["trian"], 'unknown verb "trian"; did you mean train? The verbs are train, '),
+                                (["checkpoint"], "checkpoint: a verb is missing. The verbs are ls, verify, "),
+                                (["checkpoint", "verifi", "."], "did you mean verify? The verbs are ls, "),
+                                (["bench", "--size", "x"], "--size: x: expected smoke, quick or full")):
+            self.assertIn(said, self.check(2, *arguments).stderr)
         self.assertIn('"frobnicate"', self.check(2, "frobnicate").stderr)
         self.assertIn('"frobnicate"', self.check(2, "checkpoint", "frobnicate").stderr)
         self.assertIn("libsvm", self.check(2, "datagen", "--format", "parquet", "--rows", "1").stderr)
@@ -200,6 +206,41 @@ class UsageTest(CliTest):
         self.assertIn("bad.yaml:8:", result.stderr)
         self.assertIn("size", result.stderr)
         self.check(1, "validate", self.path("absent.yaml"))
+
+    def test_validate_checks_what_this_machine_can(self):
+        """A model that the plan refused on the cluster was valid."""
+        huge = ["--set", "model={preset: mlp, hidden: [500000, 500000, 500000]}"]
+        job = self.write("job.yaml", JOB)  # its inputs are not here: the model alone
+        for inputs in (False, True):
+            if inputs:
+                job = self.make_job(200, 50)
+            result = self.check(1, "validate", job, *huge)
+            self.assertIn("they and their gradients take", result.stderr)
+            said = json.loads(self.check(0, "validate", job, "--json").stdout)
+            self.assertEqual(said["warnings"], [])
+            self.assertIn("what only a cluster knows", said["not_checked"][-1])
+            self.assertEqual(len(said["not_checked"]), 1 if inputs else 2)
+        os.remove(self.path("eval.tsv"))
+        self.assertIn("not checked: the inputs: no file matches " + self.path("eval.tsv"),
+                      self.check(0, "validate", job).stdout)
+        csv = self.write("csv.yaml", JOB.replace("criteo", "csv\n  columns: {label: y, sparse: [s]}"))
+        self.assertIn("not checked: the model, whose size depends on the inputs",
+                      self.check(0, "validate", csv).stdout)
+        self.write("train.tsv", "y,s\n1,a\n")
+        self.write("eval.tsv", "y,s\n1,a\n")
+        self.assertIn("optimizer", self.check(0, "validate", csv, "--resolved").stdout)
+        self.assertIn('no column "zz"',
+                      self.check(1, "validate", csv, "--set", "data.columns.label=zz").stderr)
+        self.assertIn("not checked: warm_start.checkpoint: /nonexist: is not on this machine",
+                      self.check(0, "validate", csv, "--set", "warm_start=/nonexist").stdout)
+
+    def test_a_counting_job_that_may_not_be_exact_warns(self):
+        job = os.path.abspath("examples/counting/job.yaml")
+        rows = ["--set", "data.passes=2", "--set", "data.format.synthetic.rows=559241"]
+        self.assertIn("exact for up to 1118481 records, this job has 559241 in 2 passes",
+                      self.check(0, "validate", job, *rows).stdout)
+        self.assertNotIn("warning", self.check(0, "validate", job, *rows, "--set",
+                                               "data.format.synthetic.rows=559240").stdout)
 
     def test_addresses_that_others_can_reach_need_insecure(self):
         for arguments in (["scheduler"], ["server", "--scheduler", "127.0.0.1:1"], ["local"]):
@@ -310,9 +351,10 @@ class OneProcessTest(CliTest):
         warm = ["--set", "warm_start={checkpoint: %s, optimizer_state: true}" % ckpt, "--set", "partitions=12",
                 "--set", "data.passes=1", "--output", self.path("warm")]
         self.check(0, "train", job, "--runs", "", *warm)
+        self.assertIn("--overwrite", self.check(1, "train", job, "--runs", "", *warm).stderr)
         rows = json.loads(self.check(0, "checkpoint", "inspect", self.path("warm"), "--json").stdout)["rows"]
         self.assertGreaterEqual(sum(rows.values()), report["rows"])
-        result = self.check(1, "train", job, "--runs", "", *warm, "--set", "warm_start.tables=[nothing]")
+        result = self.check(1, "train", job, "--runs", "", *warm, "--overwrite", "--set", "warm_start.tables=[nothing]")
         self.assertIn('warm_start.tables: the model has no table or tensor called "nothing"', result.stderr)
 
     def check_diff(self, before, after):
@@ -375,6 +417,65 @@ batch: {size: 10}
         lines = read(self.path("out.tsv")).splitlines()
         self.assertEqual([line.split("\t")[0] for line in lines], ["row-%d" % i for i in range(100)])
         self.assertGreater(float(lines[1].split("\t")[1]), float(lines[0].split("\t")[1]))
+
+    def test_predict_without_labels(self):
+        for name, extra in (("data.csv", "label,kind,size\n"), ("bare.csv", "kind,size\n")):
+            self.write(name, extra + "".join("%s%s,%d\n" % ("%d," % (i % 2) if "label" in extra else "", "ab"[i % 2], i % 7)
+                                             for i in range(100)))
+        job = self.write("job.yaml", """\
+name: bare
+data:
+  train: [data.csv]
+  eval: [data.csv]
+  format: csv
+  columns: {label: label, sparse: [kind], dense: [size]}
+  passes: 5
+model: {preset: wide_deep, hidden: [4]}
+batch: {size: 10}
+""")
+        self.check(0, "train", job, "--output", self.path("model"), "--runs", "")
+        with_labels = self.check(0, "predict", "--checkpoint", self.path("model"), "--output", "-").stdout
+        bare = ["predict", "--checkpoint", self.path("model"), "--output", "-", "--data", self.path("bare.csv")]
+        result = self.check(1, *bare)
+        self.assertIn('has no column "label"', result.stderr)
+        self.assertIn("--no-labels", result.stderr)
+        self.assertEqual(self.check(0, *bare, "--no-labels").stdout, with_labels)
+        self.assertEqual(with_labels.count("\n"), 100)
+
+    def test_train_never_removes_what_another_run_left(self):
+        job, model = self.make_job(200, 50), self.path("model")
+        train = ["train", job, "--output", model, "--runs", "", "--json"]
+        first = json.loads(self.check(0, *train).stdout)["checkpoint"]
+        result = self.check(1, *train, "--set", "name=other")
+        for said in (first, "of job tiny", "--resume", "--overwrite"):
+            self.assertIn(said, result.stderr)
+        self.check(0, "checkpoint", "verify", first)
+        with open(os.path.join(first, "manifest.bin"), "r+b") as file:
+            file.truncate(10)
+        self.assertIn("cannot be read", self.check(1, *train).stderr)
+        self.assertTrue(os.path.isdir(first))
+        second = json.loads(self.check(0, *train, "--overwrite").stdout)["checkpoint"]
+        self.assertNotEqual(first, second)
+        self.check(0, *train, "--resume")
+        os.mkdir(self.path("empty"))
+        self.check(0, "train", job, "--output", self.path("empty"), "--runs", "")
+
+    def test_what_a_run_goes_on_from_is_checked_first(self):
+        job, ckpt = self.make_job(200, 50), self.path("model")
+        for absent in (["--resume=/nonexist"], ["--set", "warm_start=/nonexist"]):
+            result = self.check(1, "train", job, "--runs", self.path("runs"), *absent)
+            self.assertIn("/nonexist: is not on this machine", result.stderr)
+        self.assertFalse(os.path.exists(self.path("runs")))
+        self.check(0, "train", job, "--output", ckpt, "--runs", "")
+        result = self.check(1, "submit", job, "--resume=" + ckpt, "--set", "seed=8", "--scheduler", "127.0.0.1:1")
+        self.assertIn("seed: 8, was 7", result.stderr)  # before a scheduler is looked for
+
+    def test_folders_without_a_checkpoint(self):
+        os.mkdir(self.path("empty"))
+        for verb in ("ls", "verify", "inspect"):
+            result = self.check(1, "checkpoint", verb, self.path("empty"))
+            self.assertIn(self.path("empty") + ": holds no complete checkpoint", result.stderr)
+            self.assertIn("/nonexist", self.check(1, "checkpoint", verb, "/nonexist").stderr)
 
     def test_predict_replaces_files_but_writes_to_devices_and_links(self):
         model = self.path("model")
@@ -504,7 +605,15 @@ class ClusterTest(CliTest):
         self.assertIn(server.address + " is not a scheduler",
                       self.check(1, "list", "--scheduler", server.address).stderr)
 
-        for daemon in (worker, server, scheduler):
+        result = self.check(1, "submit", job, "--resume=/nonexist", "--wait", "--runs", "", *at)
+        self.assertIn("resume: /nonexist: is not on this machine; the job fails unless the servers have it", result.stderr)
+        for said in ("cannot go on from checkpoint /nonexist", "name a checkpoint by a path under which every server"):
+            self.assertIn(said, result.stderr + result.stdout)
+
+        self.assertEqual(worker.stop(), (0, ""))
+        for _ in range(2):
+            self.assertIn("w0 is LEFT: there is nothing to drain", self.check(1, "drain", "w0", *at).stderr)
+        for daemon in (server, scheduler):
             self.assertEqual(daemon.stop(), (0, ""))
 
     def test_interrupting_submit_cancels_the_job(self):

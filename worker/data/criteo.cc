@@ -52,13 +52,21 @@ absl::string_view Blankless(absl::string_view text) {
 
 class CriteoParser : public RecordParser {
  public:
-  CriteoParser(const CriteoColumns& columns, char delimiter) : columns_(columns), delimiter_(delimiter) {}
+  CriteoParser(const CriteoColumns& columns, char delimiter, Labels labels)
+      : columns_(columns), delimiter_(delimiter), labels_(labels) {}
 
   bool Parse(const RawRecord& record, Batch* batch, Problem* problem) override {
     FieldCutter cutter(record.text, delimiter_);
     uint32_t field = 0;
     bool last = false;
-    if (!AddLabel(Blankless(cutter.Next(&last)), batch, problem)) return false;
+    if (labels_ == Labels::kAbsent) {
+      if (record.text.find(delimiter_) == absl::string_view::npos) return OneField(record, problem);
+      batch->labels.push_back(0);
+    } else {
+      const absl::string_view label = Blankless(cutter.Next(&last));
+      if (last) return OneField(record, problem);
+      if (!AddLabel(label, batch, problem)) return false;
+    }
     for (field = 1; !last && field <= kIntegers; ++field) {
       if (!AddInteger(field, Blankless(cutter.Next(&last)), batch, problem)) return false;
     }
@@ -66,24 +74,32 @@ class CriteoParser : public RecordParser {
       columns_.AddCategory(field - 1 - kIntegers, Blankless(cutter.Next(&last)), batch);
     }
     const absl::string_view rest = cutter.rest();
+    const uint32_t absent = labels_ == Labels::kAbsent ? 1 : 0;
     if (field < kLeastFields) {
       return Bad(problem, FieldName(field), "",
-                 absl::StrCat("a row of ", kFields,
+                 absl::StrCat("a row of ", kFields - absent,
                               " fields (missing ones may be cut off at the end, but not before C24"
                               "); this one has ",
-                              field, " and seems to be cut off"));
+                              field - absent, " and seems to be cut off"));
     }
     const char empty[2] = {delimiter_, ' '};
     const size_t extra = rest.find_first_not_of(absl::string_view(empty, 2));
     if (extra != absl::string_view::npos) {
-      return Bad(problem, absl::StrCat("number ", kFields + 1 + extra), rest.substr(extra),
-                 absl::StrCat("a row of ", kFields, " fields: label, I1..I13, C1..C26"));
+      return Bad(
+          problem, absl::StrCat("number ", kFields + 1 - absent + extra), rest.substr(extra),
+          absl::StrCat("a row of ", kFields - absent, " fields: ", absent == 0 ? "label, " : "", "I1..I13, C1..C26"));
     }
     for (; field < kFields; ++field) AddMissing(field, batch);
     return true;
   }
 
  private:
+  bool OneField(const RawRecord& record, Problem* problem) const {
+    return Bad(problem, "number 2", record.text,
+               absl::StrCat("a row of ", labels_ == Labels::kAbsent ? kFields - 1 : kFields,
+                            " fields, this one has 1: ", DelimiterAdvice("data.format.criteo.delimiter", delimiter_)));
+  }
+
   static bool AddLabel(absl::string_view text, Batch* batch, Problem* problem) {
     if (text.size() == 1 && (text[0] == '0' || text[0] == '1')) {
       batch->labels.push_back(static_cast<float>(text[0] - '0'));
@@ -114,15 +130,17 @@ class CriteoParser : public RecordParser {
 
   const CriteoColumns& columns_;
   const char delimiter_;
+  const Labels labels_;
 };
 
 class CriteoRecordFormat : public TextFormat {
  public:
-  CriteoRecordFormat(const CriteoFormat& options, char delimiter)
+  CriteoRecordFormat(const CriteoFormat& options, char delimiter, Labels labels)
       : TextFormat(TextFraming{}),
         columns_(kIntegers, kCategories, options.integers()),
         header_(options.header()),
-        delimiter_(delimiter) {}
+        delimiter_(delimiter),
+        labels_(labels) {}
 
   absl::StatusOr<FileLayout> Inspect(const std::shared_ptr<const FileContent>& content, InputFile*) const override {
     FileLayout layout;
@@ -146,20 +164,21 @@ class CriteoRecordFormat : public TextFormat {
 
   absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const std::shared_ptr<const FileContent>&, const InputFile&,
                                                            const FeatureSchema&, bool) const override {
-    return std::make_unique<CriteoParser>(columns_, delimiter_);
+    return std::make_unique<CriteoParser>(columns_, delimiter_, labels_);
   }
 
  private:
   const CriteoColumns columns_;
   const bool header_;
   const char delimiter_;
+  const Labels labels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCriteoFormat(const CriteoFormat& options) {
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCriteoFormat(const CriteoFormat& options, Labels labels) {
   SHOAL_ASSIGN_OR_RETURN(const char delimiter, OneCharacter(options.delimiter(), '\t', "data.format.criteo.delimiter"));
-  return std::make_unique<CriteoRecordFormat>(options, delimiter);
+  return std::make_unique<CriteoRecordFormat>(options, delimiter, labels);
 }
 
 }  // namespace shoal

@@ -70,10 +70,15 @@ class CsvParser : public RecordParser {
     const bool fewer = count < names_.size();
     return Bad(problem, fewer ? names_[count] : absl::StrCat("number ", names_.size() + 1),
                fewer ? record.text : fields[names_.size()],
-               absl::StrCat("a record of ", names_.size(), " fields, this one has ", count));
+               absl::StrCat("a record of ", names_.size(), " fields, this one has ", count, count == 1 ? ": " : "",
+                            count == 1 ? DelimiterAdvice("data.format.csv.delimiter", dialect_.delimiter) : ""));
   }
 
   bool AddLabel(Batch* batch, Problem* problem) {
+    if (program_.label == CsvProgram::kNoColumn) {
+      batch->labels.push_back(0);
+      return true;
+    }
     const absl::string_view field = Field(program_.label);
     if (Missing(field)) return Bad(problem, names_[program_.label], field, "a label");
     float label;
@@ -161,11 +166,12 @@ class CsvParser : public RecordParser {
 
 class CsvRecordFormat : public TextFormat {
  public:
-  CsvRecordFormat(const CsvDialect& dialect, bool header, const Columns& columns)
+  CsvRecordFormat(const CsvDialect& dialect, bool header, const Columns& columns, Labels labels)
       : TextFormat(TextFraming{dialect.quote, dialect.delimiter, dialect.trim, false, '\0'}),
         dialect_(dialect),
         header_(header),
-        columns_(columns) {}
+        columns_(columns),
+        labels_(labels) {}
 
   absl::StatusOr<FileLayout> Inspect(const std::shared_ptr<const FileContent>& content,
                                      InputFile* file) const override {
@@ -218,12 +224,13 @@ class CsvRecordFormat : public TextFormat {
     return std::vector<std::string>(file.columns().begin(), file.columns().end());
   }
   absl::StatusOr<CsvProgram> Compile(const InputFile& file) const {
-    return CompileColumns(columns_, Names(file), file.path());
+    return CompileColumns(columns_, Names(file), file.path(), dialect_.delimiter, labels_);
   }
 
   const CsvDialect dialect_;
   const bool header_;
   const Columns columns_;
+  const Labels labels_;
 };
 
 }  // namespace
@@ -282,7 +289,8 @@ bool CsvSplitter::Split(absl::string_view record, Problem* problem) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCsvFormat(const CsvFormat& options, const Columns& columns) {
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCsvFormat(const CsvFormat& options, const Columns& columns,
+                                                            Labels labels) {
   CsvDialect dialect;
   SHOAL_ASSIGN_OR_RETURN(dialect.delimiter, OneCharacter(options.delimiter(), ',', "data.format.csv.delimiter"));
   SHOAL_ASSIGN_OR_RETURN(dialect.quote, OneCharacter(options.quote(), '\0', "data.format.csv.quote"));
@@ -291,7 +299,7 @@ absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCsvFormat(const CsvFormat& opt
   }
   dialect.trim = options.trim();
   dialect.missing = options.missing();
-  return std::make_unique<CsvRecordFormat>(dialect, options.header(), columns);
+  return std::make_unique<CsvRecordFormat>(dialect, options.header(), columns, labels);
 }
 
 }  // namespace shoal

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
+#include "worker/data/labels.h"
 #include "worker/data/record.h"
 
 namespace shoal {
@@ -62,16 +63,17 @@ struct CsvDense {
 // A job's columns with the positions that they have in one file.
 struct CsvProgram {
   static constexpr uint32_t kNoColumn = ~0u;
-  uint32_t label = 0;
+  uint32_t label = kNoColumn;  // stays so without labels
   std::vector<std::string> positive;
   std::vector<CsvDense> dense;
   std::vector<CsvSparse> sparse;
   uint32_t id = kNoColumn;
 };
 
-// Checks data.columns against the column names of the file `path`; errors name the field and the nearest column.
+// Checks data.columns against the column names of the file `path`, which were cut at `delimiter`; errors name the field
+// and the nearest column.
 absl::StatusOr<CsvProgram> CompileColumns(const Columns& columns, const std::vector<std::string>& names,
-                                          absl::string_view path);
+                                          absl::string_view path, char delimiter, Labels labels);
 
 // The slot's name: as given, else made from what it is.
 std::string SparseName(const SparseFeature& feature);

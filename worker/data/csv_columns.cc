@@ -17,15 +17,26 @@ namespace {
 struct ColumnNames {
   const std::vector<std::string>& names;
   absl::string_view path;
+  char delimiter;
+
+  std::string Advice(const std::string& name) const {
+    if (names.size() == 1) {
+      return absl::StrCat("its first line is one field, ", Quoted(names[0]), ": ",
+                          DelimiterAdvice("data.format.csv.delimiter", delimiter));
+    }
+    const std::string nearest = NearestName(name, names);
+    if (!nearest.empty()) return absl::StrCat("did you mean ", Quoted(nearest), "?");
+    constexpr size_t kShown = 20;
+    const size_t shown = std::min(names.size(), kShown);
+    return absl::StrCat("its columns are ", absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                        shown < names.size() ? absl::StrCat(" and ", names.size() - shown, " more") : "");
+  }
 
   absl::StatusOr<uint32_t> Find(const std::string& name, absl::string_view field) const {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      const std::string nearest = NearestName(name, names);
       return absl::InvalidArgumentError(
-          absl::StrCat(field, ": ", path, " has no column ", Quoted(name),
-                       nearest.empty() ? absl::StrCat("; its columns are ", absl::StrJoin(names, ", "))
-                                       : absl::StrCat("; did you mean ", Quoted(nearest), "?")));
+          absl::StrCat(field, ": ", path, " has no column ", Quoted(name), "; ", Advice(name)));
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
       return absl::InvalidArgumentError(absl::StrCat(field, ": ", path, " has several columns ", Quoted(name)));
@@ -113,13 +124,15 @@ std::string SparseName(const SparseFeature& feature) {
 }
 
 absl::StatusOr<CsvProgram> CompileColumns(const Columns& columns, const std::vector<std::string>& names,
-                                          absl::string_view path) {
-  const ColumnNames lookup{names, path};
+                                          absl::string_view path, char delimiter, Labels labels) {
+  const ColumnNames lookup{names, path, delimiter};
   CsvProgram program;
-  if (columns.label().column().empty()) {
-    return absl::InvalidArgumentError("data.columns.label: format csv needs the name of the label's column");
+  if (labels == Labels::kPresent) {
+    if (columns.label().column().empty()) {
+      return absl::InvalidArgumentError("data.columns.label: format csv needs the name of the label's column");
+    }
+    SHOAL_ASSIGN_OR_RETURN(program.label, lookup.Find(columns.label().column(), "data.columns.label"));
   }
-  SHOAL_ASSIGN_OR_RETURN(program.label, lookup.Find(columns.label().column(), "data.columns.label"));
   program.positive.assign(columns.label().positive().begin(), columns.label().positive().end());
   for (int i = 0; i < columns.dense_size(); ++i) {
     const DenseColumn& column = columns.dense(i);

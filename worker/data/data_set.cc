@@ -182,7 +182,7 @@ absl::Status CheckPlan(const InputPlan& plan) {
 absl::StatusOr<std::unique_ptr<DataSet>> DataSet::Open(const Data& data, const InputPlan& plan,
                                                        const FeatureSchema& schema, const DataSetOptions& options) {
   SHOAL_RETURN_IF_ERROR(CheckPlan(plan));
-  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFormat> format, MakeFormat(data));
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFormat> format, MakeFormat(data, options.labels));
   const bool has_ids = format->HasIds();
   const uint64_t block = data.has_shuffle() ? data.shuffle().records() : kDefaultShuffleRecords;
   constexpr uint64_t kDefaultCacheBytes = uint64_t{1} << 30;  // as job.proto says

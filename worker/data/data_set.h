@@ -10,6 +10,7 @@
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/data/batch.h"
+#include "worker/data/labels.h"
 
 namespace shoal {
 
@@ -19,11 +20,12 @@ enum class InputKind { kTrain, kEval };
 // byte ranges; csv boundaries are moved to true record starts, one scan). Without data.split_bytes the size of a split
 // is a function of the input and of batch_size (records; 0: not known). Paths must be absolute. Fails with file and
 // reason.
-absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size = 0);
+absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size = 0,
+                                     Labels labels = Labels::kPresent);
 
 // Names of dense values and slots, and the kind of label. Needs the plan because some of it stands in the files (csv
 // columns, number of labels); every column that the job names must exist.
-absl::StatusOr<FeatureSchema> MakeSchema(const Data& data, const InputPlan& plan);
+absl::StatusOr<FeatureSchema> MakeSchema(const Data& data, const InputPlan& plan, Labels labels = Labels::kPresent);
 
 // Reads one split. Not thread-safe; owned by one lane.
 class SplitReader {
@@ -39,7 +41,8 @@ struct DataSetOptions {
   uint64_t seed = 1;
   bool shuffle = true;         // false: file order, splits and records (evaluation, prediction)
   bool binary_labels = false;  // a label outside [0, 1] is a bad record (the loss is binary cross-entropy)
-  bool want_ids = false;       // fill Batch::ids from data.columns.id (row number in the input where there is none)
+  Labels labels = Labels::kPresent;
+  bool want_ids = false;  // fill Batch::ids from data.columns.id (row number in the input where there is none)
 };
 
 // Thread-safe: lanes open splits concurrently.

@@ -29,7 +29,7 @@ std::string NumberedRows(int rows, absl::string_view line_end, bool quoted, bool
 constexpr char kNumbered[] = R"(format { csv { header: true quote: "\"" } }
     columns { label { column: "n" } sparse { column: "t" } })";
 
-std::vector<float> Labels(const AllRows& all) {
+std::vector<float> LabelsOf(const AllRows& all) {
   std::vector<float> labels;
   for (const Row& row : all.rows) labels.push_back(row.label);
   return labels;
@@ -53,7 +53,7 @@ TEST_CASE("DataSet: every split size gives the same records in file order", "[da
   const AllRows whole = ReadAll(data);
   REQUIRE(whole.status == absl::OkStatus());
   REQUIRE(whole.plan.splits_size() == 1);
-  CHECK(Labels(whole) == Ascending(kRows));
+  CHECK(LabelsOf(whole) == Ascending(kRows));
   CHECK(whole.plan.records() == kRows);
   for (const uint64_t split_bytes : {1, 7, 64, 1000, 1024, 4096, 10000}) {
     data.set_split_bytes(split_bytes);
@@ -62,7 +62,7 @@ TEST_CASE("DataSet: every split size gives the same records in file order", "[da
     REQUIRE(cut.status == absl::OkStatus());
     CHECK(cut.bad.empty());
     CHECK(cut.plan.splits_size() > 1);
-    REQUIRE(Labels(cut) == Ascending(kRows));
+    REQUIRE(LabelsOf(cut) == Ascending(kRows));
     for (int i = 0; i < kRows; ++i) REQUIRE(cut.rows[i].SameContent(whole.rows[i]));
     for (int i = 1; i < cut.plan.splits_size(); ++i) {
       CHECK(cut.plan.splits(i).begin() == cut.plan.splits(i - 1).end());
@@ -80,17 +80,17 @@ TEST_CASE("DataSet: shuffling is a permutation that depends on seed and pass onl
   options.shuffle = true;
   const AllRows first = ReadAll(data, options);
   REQUIRE(first.status == absl::OkStatus());
-  std::vector<float> sorted = Labels(first);
+  std::vector<float> sorted = LabelsOf(first);
   CHECK(sorted != Ascending(kRows));
   std::sort(sorted.begin(), sorted.end());
   CHECK(sorted == Ascending(kRows));
   options.batch = 17;
-  CHECK(Labels(ReadAll(data, options)) == Labels(first));
+  CHECK(LabelsOf(ReadAll(data, options)) == LabelsOf(first));
   options.pass = 1;
-  CHECK(Labels(ReadAll(data, options)) != Labels(first));
+  CHECK(LabelsOf(ReadAll(data, options)) != LabelsOf(first));
   options.pass = 0;
   options.seed = 2;
-  CHECK(Labels(ReadAll(data, options)) != Labels(first));
+  CHECK(LabelsOf(ReadAll(data, options)) != LabelsOf(first));
   // A block never crosses a split: the records of a split are the same, whatever their order.
   options.seed = 1;
   data.mutable_shuffle()->set_records(0);
@@ -203,10 +203,10 @@ TEST_CASE("PlanInputs: globs, row ranges and what is wrong with paths", "[data][
   dir.Write("b2.svm", "2 1:1\n3 1:1\n");
   dir.Write("b1.svm", "0 1:1\n# none\n\n1 1:1\n");
   Data data = MakeData("format { libsvm {} }", dir.Path("b*.svm"));
-  CHECK(Labels(ReadAll(data)) == std::vector<float>{0, 1, 2, 3});
+  CHECK(LabelsOf(ReadAll(data)) == std::vector<float>{0, 1, 2, 3});
   data.mutable_train(0)->add_rows(1);
   data.mutable_train(0)->add_rows(2);
-  CHECK(Labels(ReadAll(data)) == std::vector<float>{1, 3});
+  CHECK(LabelsOf(ReadAll(data)) == std::vector<float>{1, 3});
   data.mutable_train(0)->set_rows(1, 3);
   CHECK(ReadAll(data).status.ToString() ==
         "OUT_OF_RANGE: " + dir.Path("b1.svm") + ": rows [1, 3): the file has 2 records");

@@ -38,18 +38,18 @@ absl::StatusOr<char> OneCharacter(const std::string& option, char fallback, absl
   return option[0];
 }
 
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeFormat(const Data& data) {
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeFormat(const Data& data, Labels labels) {
   switch (data.format().kind_case()) {
     case Format::kCriteo:
-      return MakeCriteoFormat(data.format().criteo());
+      return MakeCriteoFormat(data.format().criteo(), labels);
     case Format::kCsv:
-      return MakeCsvFormat(data.format().csv(), data.columns());
+      return MakeCsvFormat(data.format().csv(), data.columns(), labels);
     case Format::kLibsvm:
-      return MakeLibsvmFormat(data.format().libsvm());
+      return MakeLibsvmFormat(data.format().libsvm(), labels);
     case Format::kXmc:
       return MakeXmcFormat();
     case Format::kIdx:
-      return MakeIdxFormat(data.format().idx());
+      return MakeIdxFormat(data.format().idx(), labels);
     case Format::kSynthetic:
       return MakeSyntheticFormat(data.format().synthetic());
     case Format::KIND_NOT_SET:

@@ -11,6 +11,7 @@
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "worker/data/content.h"
+#include "worker/data/labels.h"
 #include "worker/data/record.h"
 #include "worker/data/text_source.h"
 
@@ -65,15 +66,16 @@ class TextFormat : public RecordFormat {
 };
 
 // INVALID_ARGUMENT naming the field for settings that make no sense.
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCriteoFormat(const CriteoFormat& options);
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCsvFormat(const CsvFormat& options, const Columns& columns);
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeLibsvmFormat(const LibsvmFormat& options);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCriteoFormat(const CriteoFormat& options, Labels labels);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeCsvFormat(const CsvFormat& options, const Columns& columns,
+                                                            Labels labels);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeLibsvmFormat(const LibsvmFormat& options, Labels labels);
 absl::StatusOr<std::unique_ptr<RecordFormat>> MakeXmcFormat();
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeIdxFormat(const IdxFormat& options);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeIdxFormat(const IdxFormat& options, Labels labels);
 absl::StatusOr<std::unique_ptr<RecordFormat>> MakeSyntheticFormat(const SyntheticFormat& options);
 
 // The format that data.format asks for.
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeFormat(const Data& data);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeFormat(const Data& data, Labels labels);
 
 // `option` as one character, `fallback` when it is empty; INVALID_ARGUMENT naming `field` for longer ones and for line
 // ends.

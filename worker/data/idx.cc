@@ -116,15 +116,7 @@ class IdxParser : public RecordParser {
   }
 
   bool Parse(const RawRecord& record, Batch* batch, Problem* problem) override {
-    const uint64_t index = (record.offset - images_.header_bytes) / images_.record_bytes;
-    char label;
-    const absl::Status status = labels_->ReadAt(labels_begin_ + index, 1, &label);
-    if (!status.ok()) return Bad(problem, "label", "", absl::StrCat("a readable label: ", status.message()));
-    const uint32_t id = static_cast<unsigned char>(label);
-    if (label_count_ != 0 && id >= label_count_) {
-      return Bad(problem, "label", absl::StrCat(id), absl::StrCat("a class below ", label_count_));
-    }
-    batch->labels.push_back(static_cast<float>(id));
+    if (!AddLabel(record, batch, problem)) return false;
     const size_t first = batch->dense.size();
     batch->dense.resize(first + record.text.size());
     float* out = batch->dense.data() + first;
@@ -133,8 +125,23 @@ class IdxParser : public RecordParser {
   }
 
  private:
+  bool AddLabel(const RawRecord& record, Batch* batch, Problem* problem) {
+    char label = 0;
+    if (labels_ != nullptr) {
+      const uint64_t index = (record.offset - images_.header_bytes) / images_.record_bytes;
+      const absl::Status status = labels_->ReadAt(labels_begin_ + index, 1, &label);
+      if (!status.ok()) return Bad(problem, "label", "", absl::StrCat("a readable label: ", status.message()));
+    }
+    const uint32_t id = static_cast<unsigned char>(label);
+    if (label_count_ != 0 && id >= label_count_) {
+      return Bad(problem, "label", absl::StrCat(id), absl::StrCat("a class below ", label_count_));
+    }
+    batch->labels.push_back(static_cast<float>(id));
+    return true;
+  }
+
   const IdxHeader images_;
-  const std::shared_ptr<const FileContent> labels_;
+  const std::shared_ptr<const FileContent> labels_;  // null: there are none
   const uint64_t labels_begin_;
   const uint32_t label_count_;
   float values_[256];
@@ -142,7 +149,7 @@ class IdxParser : public RecordParser {
 
 class IdxRecordFormat : public RecordFormat {
  public:
-  explicit IdxRecordFormat(const IdxFormat& options) : options_(options) {
+  IdxRecordFormat(const IdxFormat& options, Labels labels) : options_(options), labels_(labels) {
     if (options_.images_marker().empty()) options_.set_images_marker("images-idx3");
     if (options_.labels_marker().empty()) options_.set_labels_marker("labels-idx1");
     if (options_.scale() == 0) options_.set_scale(1.f / 255);
@@ -151,9 +158,11 @@ class IdxRecordFormat : public RecordFormat {
   absl::StatusOr<FileLayout> Inspect(const std::shared_ptr<const FileContent>& content,
                                      InputFile* file) const override {
     SHOAL_ASSIGN_OR_RETURN(const IdxHeader header, ReadHeader(*content));
-    SHOAL_ASSIGN_OR_RETURN(const Labels labels, OpenLabels(content->path(), header));
-    SHOAL_ASSIGN_OR_RETURN(const uint64_t labels_hash, labels.content->Hash());
-    file->set_content_hash(HashCoordinates({file->content_hash(), labels_hash}));
+    if (labels_ == Labels::kPresent) {
+      SHOAL_ASSIGN_OR_RETURN(const LabelFile labels, OpenLabels(content->path(), header));
+      SHOAL_ASSIGN_OR_RETURN(const uint64_t labels_hash, labels.content->Hash());
+      file->set_content_hash(HashCoordinates({file->content_hash(), labels_hash}));
+    }
     FileLayout layout;
     layout.first_record = header.header_bytes;
     layout.record_bytes = header.record_bytes;
@@ -174,7 +183,8 @@ class IdxRecordFormat : public RecordFormat {
                            absl::StrCat(values, " as in ", plan.files(0).path()));
       }
       values = header.record_bytes;
-      SHOAL_ASSIGN_OR_RETURN(const Labels labels, OpenLabels(file.path(), header));
+      if (labels_ == Labels::kAbsent) continue;
+      SHOAL_ASSIGN_OR_RETURN(const LabelFile labels, OpenLabels(file.path(), header));
       SHOAL_ASSIGN_OR_RETURN(const uint32_t file_classes, CountClasses(labels, header.records));
       classes = std::max(classes, file_classes);
     }
@@ -197,7 +207,10 @@ class IdxRecordFormat : public RecordFormat {
       return HeaderError(*content, 4, "values per record", absl::StrCat(header.record_bytes),
                          absl::StrCat(schema.dense_size(), " as in the training data"));
     }
-    SHOAL_ASSIGN_OR_RETURN(const Labels labels, OpenLabels(content->path(), header));
+    LabelFile labels;
+    if (labels_ == Labels::kPresent) {
+      SHOAL_ASSIGN_OR_RETURN(labels, OpenLabels(content->path(), header));
+    }
     return std::make_unique<IdxParser>(header, labels.content, labels.header.header_bytes, schema.label_count(),
                                        options_.scale());
   }
@@ -205,17 +218,17 @@ class IdxRecordFormat : public RecordFormat {
   bool IsText() const override { return false; }
 
  private:
-  struct Labels {
+  struct LabelFile {
     std::shared_ptr<const FileContent> content;
     IdxHeader header;
   };
 
-  absl::StatusOr<Labels> OpenLabels(const std::string& images_path, const IdxHeader& images) const {
+  absl::StatusOr<LabelFile> OpenLabels(const std::string& images_path, const IdxHeader& images) const {
     if (!absl::StrContains(images_path, options_.images_marker())) {
       return absl::InvalidArgumentError(absl::StrCat(images_path, ": expected ", Quoted(options_.images_marker()),
                                                      " in the name (data.format.idx.images_marker)"));
     }
-    Labels labels;
+    LabelFile labels;
     SHOAL_ASSIGN_OR_RETURN(labels.content, FileContent::Open(absl::StrReplaceAll(
                                                images_path, {{options_.images_marker(), options_.labels_marker()}})));
     SHOAL_ASSIGN_OR_RETURN(labels.header, ReadHeader(*labels.content));
@@ -227,7 +240,7 @@ class IdxRecordFormat : public RecordFormat {
     return labels;
   }
 
-  static absl::StatusOr<uint32_t> CountClasses(const Labels& labels, uint64_t records) {
+  static absl::StatusOr<uint32_t> CountClasses(const LabelFile& labels, uint64_t records) {
     std::vector<char> buffer(std::min(records, kChunkBytes));
     uint32_t classes = 0;
     for (uint64_t at = 0; at < records;) {
@@ -242,12 +255,13 @@ class IdxRecordFormat : public RecordFormat {
   }
 
   IdxFormat options_;
+  const Labels labels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeIdxFormat(const IdxFormat& options) {
-  return std::make_unique<IdxRecordFormat>(options);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeIdxFormat(const IdxFormat& options, Labels labels) {
+  return std::make_unique<IdxRecordFormat>(options, labels);
 }
 
 }  // namespace shoal

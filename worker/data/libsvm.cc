@@ -14,11 +14,16 @@ namespace {
 
 class LibsvmParser : public RecordParser {
  public:
-  explicit LibsvmParser(const IndexValueParser::Limits& limits) : features_(limits) {}
+  LibsvmParser(const IndexValueParser::Limits& limits, Labels labels) : features_(limits), labels_(labels) {}
 
   bool Parse(const RawRecord& record, Batch* batch, Problem* problem) override {
     absl::string_view rest = record.text.substr(0, record.text.find('#'));
+    const absl::string_view all = rest;
     const absl::string_view text = NextToken(&rest);
+    if (labels_ == Labels::kAbsent && absl::StrContains(text, ':')) {
+      batch->labels.push_back(0);
+      return features_.Parse(all, batch, problem);
+    }
     float label;
     if (!ParseFiniteFloat(text, &label)) return Bad(problem, "label", text, Expected(text));
     batch->labels.push_back(text == "-1" ? 0.f : label);
@@ -33,11 +38,12 @@ class LibsvmParser : public RecordParser {
   }
 
   IndexValueParser features_;
+  const Labels labels_;
 };
 
 class LibsvmRecordFormat : public TextFormat {
  public:
-  explicit LibsvmRecordFormat(const LibsvmFormat& options) : TextFormat(Framing()) {
+  LibsvmRecordFormat(const LibsvmFormat& options, Labels labels) : TextFormat(Framing()), labels_(labels) {
     limits_.one_based = options.one_based();
     limits_.skip_qid = true;
   }
@@ -55,7 +61,7 @@ class LibsvmRecordFormat : public TextFormat {
   }
   absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const std::shared_ptr<const FileContent>&, const InputFile&,
                                                            const FeatureSchema&, bool) const override {
-    return std::make_unique<LibsvmParser>(limits_);
+    return std::make_unique<LibsvmParser>(limits_, labels_);
   }
 
  private:
@@ -67,12 +73,13 @@ class LibsvmRecordFormat : public TextFormat {
   }
 
   IndexValueParser::Limits limits_;
+  const Labels labels_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordFormat>> MakeLibsvmFormat(const LibsvmFormat& options) {
-  return std::make_unique<LibsvmRecordFormat>(options);
+absl::StatusOr<std::unique_ptr<RecordFormat>> MakeLibsvmFormat(const LibsvmFormat& options, Labels labels) {
+  return std::make_unique<LibsvmRecordFormat>(options, labels);
 }
 
 }  // namespace shoal

@@ -218,8 +218,8 @@ InputPlan PlanSynthetic(const Data& data, InputKind kind, uint64_t batch_size) {
 
 }  // namespace
 
-absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size) {
-  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<RecordFormat> format, MakeFormat(data));
+absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t batch_size, Labels labels) {
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<RecordFormat> format, MakeFormat(data, labels));
   if (data.format().has_synthetic()) return PlanSynthetic(data, kind, batch_size);
   const bool train = kind == InputKind::kTrain;
   const absl::string_view field = train ? "data.train" : "data.eval";
@@ -248,8 +248,8 @@ absl::StatusOr<InputPlan> PlanInputs(const Data& data, InputKind kind, uint64_t 
   return plan;
 }
 
-absl::StatusOr<FeatureSchema> MakeSchema(const Data& data, const InputPlan& plan) {
-  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<RecordFormat> format, MakeFormat(data));
+absl::StatusOr<FeatureSchema> MakeSchema(const Data& data, const InputPlan& plan, Labels labels) {
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<RecordFormat> format, MakeFormat(data, labels));
   return format->Schema(plan);
 }
 

@@ -245,6 +245,80 @@ TEST_CASE("Idx: pixels, classes and damaged files", "[data][unit]") {
   CHECK(absl::StrContains(ErrorOf("format { idx {} }", dir.Write("other", images)), "images_marker"));
 }
 
+TEST_CASE("Without labels: each format gives the features that it gives with them", "[data][unit]") {
+  TempDir dir;
+  std::string values = "5\t-1\t\t1382\t2\t0\t0\t0\t0\t0\t0\t0\t7";
+  for (int i = 1; i <= 24; ++i) absl::StrAppend(&values, "\tc", i);  // C25 and C26 are missing
+  const std::string images("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x00\xff\x80\x01", 20);
+  dir.Write("a-labels-idx1", std::string("\0\0\x08\x01\0\0\0\x02\x05\x01", 10));
+  struct Case {
+    std::string format, with, without;
+  };
+  const std::string columns = " columns { label { column: 'y' } dense { column: 'x' } sparse { column: 's' } }";
+  const std::vector<Case> cases = {
+      {"format { criteo {} }", dir.Write("c1", "1\t" + values + "\n"), dir.Write("c0", values + "\n")},
+      {"format { csv { header: true } }" + columns, dir.Write("v1", "x,y,s\n2,1,a\n3,0,b\n"),
+       dir.Write("v0", "x,s\n2,a\n3,b\n")},
+      // The label's column may be there, whatever is in it.
+      {"format { csv { header: true } }" + columns, dir.Path("v1"), dir.Write("v2", "s,x,y\na,2,?\nb,3,\n")},
+      {"format { libsvm {} }", dir.Write("l1", "1 3:2 5:1\n-1 4:1\n"), dir.Write("l0", "3:2 5:1\n4:1\n")},
+      {"format { libsvm {} }", dir.Path("l1"), dir.Write("l2", "0 3:2 5:1\n4:1\n")},
+      {"format { xmc {} }", dir.Write("x1", "2 6 3\n1,2 3:2 5:1\n0 4:1\n"), dir.Write("x0", "2 6 3\n 3:2 5:1\n4:1\n")},
+      {"format { idx {} }", dir.Write("a-images-idx3", images), dir.Write("b-images-idx3", images)}};
+  ReadOptions options;
+  options.labels = Labels::kAbsent;
+  for (const Case& c : cases) {
+    INFO(c.format << " " << c.without);
+    const AllRows with = ReadAll(MakeData(c.format, c.with));
+    REQUIRE(with.status == absl::OkStatus());
+    const AllRows without = ReadAll(MakeData(c.format, c.without), options);
+    REQUIRE(without.status == absl::OkStatus());
+    CHECK(without.bad.empty());
+    REQUIRE(without.rows.size() == with.rows.size());
+    CHECK(std::equal(with.schema.dense().begin(), with.schema.dense().end(), without.schema.dense().begin()));
+    CHECK(std::equal(with.schema.slots().begin(), with.schema.slots().end(), without.schema.slots().begin()));
+    for (size_t i = 0; i < with.rows.size(); ++i) {
+      Row expected = with.rows[i];
+      expected.label = 0;
+      expected.labels.clear();
+      CHECK(without.rows[i].SameContent(expected));
+    }
+  }
+}
+
+TEST_CASE("A wrong delimiter is named, and rows are cut short in messages", "[data][unit]") {
+  TempDir dir;
+  const std::string long_row = "1;" + std::string(5000, 'x');
+  const auto one_bad = [&](const std::string& format, const std::string& path, Labels labels) {
+    ReadOptions options;
+    options.labels = labels;
+    const AllRows all = ReadAll(MakeData(format, path), options);
+    REQUIRE(all.bad.size() == 1);
+    CHECK(all.bad[0].message.size() < 400);
+    return all.bad[0].message;
+  };
+  const std::string criteo = dir.Write("c", long_row + "\n");
+  CHECK(absl::StrContains(one_bad("format { criteo {} }", criteo, Labels::kPresent),
+                          "expected a row of 40 fields, this one has 1: is data.format.criteo.delimiter, now \"\\t\", "
+                          "the right one?"));
+  CHECK(absl::StrContains(one_bad("format { criteo {} }", criteo, Labels::kAbsent), "a row of 39 fields"));
+  const std::string columns = " columns { label { column: 'y' } sparse { column: 's' } }";
+  CHECK(absl::StrContains(
+      one_bad("format { csv { header: true } }" + columns, dir.Write("v", "y,s\n" + long_row + "\n"), Labels::kPresent),
+      "expected a record of 2 fields, this one has 1: is data.format.csv.delimiter, now \",\""));
+  std::string names = "y";
+  for (int i = 0; i < 2000; ++i) absl::StrAppend(&names, ";column", i);
+  const std::string error =
+      ErrorOf("format { csv { header: true } }" + columns, dir.Write("h", names + "\n" + long_row + "\n"));
+  CHECK(absl::StrContains(error, "has no column \"y\"; its first line is one field, \"y;column0;"));
+  CHECK(absl::StrContains(error, "is data.format.csv.delimiter, now \",\", the right one?"));
+  CHECK(error.size() < 400);
+  const std::string other =
+      ErrorOf("format { csv { header: true delimiter: ';' } } columns { label { column: 'zzz' } }", dir.Path("h"));
+  CHECK(absl::StrContains(other, "column18 and 1981 more"));
+  CHECK(other.size() < 500);
+}
+
 TEST_CASE("Real files: rows and positives as their sources say", "[data][unit]") {
   const RealCase cases[] = {
       {"census/adult.data.gz", kCensus, 32561, 7841},

@@ -123,6 +123,7 @@ void ReadPlanned(const Data& data, const ReadOptions& options, AllRows* all) {
   set_options.seed = options.seed;
   set_options.shuffle = options.shuffle;
   set_options.want_ids = options.want_ids;
+  set_options.labels = options.labels;
   auto set = DataSet::Open(data, all->plan, all->schema, set_options);
   all->status = set.status();
   for (int position = 0; all->status.ok() && position < all->plan.splits_size(); ++position) {
@@ -142,11 +143,11 @@ void ReadPlanned(const Data& data, const ReadOptions& options, AllRows* all) {
 
 AllRows ReadAll(const Data& data, const ReadOptions& options) {
   AllRows all;
-  auto plan = PlanInputs(data, options.kind);
+  auto plan = PlanInputs(data, options.kind, 0, options.labels);
   all.status = plan.status();
   if (!plan.ok()) return all;
   all.plan = *plan;
-  auto schema = MakeSchema(data, all.plan);
+  auto schema = MakeSchema(data, all.plan, options.labels);
   all.status = schema.status();
   if (!schema.ok()) return all;
   all.schema = *schema;

@@ -66,6 +66,7 @@ struct ReadOptions {
   bool want_ids = false;
   uint64_t seed = 1, pass = 0, batch = 100;
   InputKind kind = InputKind::kTrain;
+  Labels labels = Labels::kPresent;
 };
 
 // Appends the rows of a batch.

@@ -55,4 +55,8 @@ std::string Quoted(absl::string_view value) {
   return absl::StrCat("\"", text, value.size() > kMaxBytes ? "...\"" : "\"");
 }
 
+std::string DelimiterAdvice(absl::string_view field, char delimiter) {
+  return absl::StrCat("is ", field, ", now ", Quoted(absl::string_view(&delimiter, 1)), ", the right one?");
+}
+
 }  // namespace shoal

@@ -29,6 +29,8 @@ bool ParseUnsigned(absl::string_view text, uint64_t* value);
 
 // `value` for a message: control characters escaped, cut after 64 bytes.
 std::string Quoted(absl::string_view value);
+// What a message about a row without any delimiter asks: `field` is the setting.
+std::string DelimiterAdvice(absl::string_view field, char delimiter);
 
 }  // namespace shoal
 

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +33,8 @@ absl::Status CheckReadable(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInput(const Input& input) {
+// Calls `visit` with each file that an input stands for.
+absl::Status ForEachFile(const Input& input, const std::function<absl::Status(const std::string&)>& visit) {
   glob_t found = {};
   const int result = glob(input.path().c_str(), 0, nullptr, &found);
   absl::Status status;
@@ -40,7 +43,7 @@ absl::Status CheckInput(const Input& input) {
   } else if (result != 0) {
     status = absl::InvalidArgumentError(absl::StrCat("cannot list ", input.path()));
   }
-  for (size_t i = 0; status.ok() && i < found.gl_pathc; ++i) status = CheckReadable(found.gl_pathv[i]);
+  for (size_t i = 0; status.ok() && i < found.gl_pathc; ++i) status = visit(found.gl_pathv[i]);
   globfree(&found);
   return status;
 }
@@ -68,6 +71,13 @@ absl::Status CheckFitsMemory(const ModelSpec& model) {
 
 }  // namespace
 
+absl::StatusOr<ModelSpec> PlanModel(const Job& job, const FeatureSchema& schema) {
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<ModelGraph> model, ModelGraph::Create(job, schema));
+  SHOAL_RETURN_IF_ERROR(CheckFitsMemory(model->spec()));
+  SHOAL_RETURN_IF_ERROR(DenseLayout::Create(model->spec(), job.partitions()).status());
+  return model->spec();
+}
+
 absl::StatusOr<JobPlan> PlanJob(const Job& job) {
   JobPlan plan;
   SHOAL_ASSIGN_OR_RETURN(*plan.mutable_train(), PlanInputs(job.data(), InputKind::kTrain, job.batch().size()));
@@ -75,16 +85,25 @@ absl::StatusOr<JobPlan> PlanJob(const Job& job) {
     SHOAL_ASSIGN_OR_RETURN(*plan.mutable_eval(), PlanInputs(job.data(), InputKind::kEval, job.batch().size()));
   }
   SHOAL_ASSIGN_OR_RETURN(*plan.mutable_schema(), MakeSchema(job.data(), plan.train()));
-  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ModelGraph> model, ModelGraph::Create(job, plan.schema()));
-  *plan.mutable_model() = model->spec();
-  SHOAL_RETURN_IF_ERROR(CheckFitsMemory(plan.model()));
-  SHOAL_RETURN_IF_ERROR(DenseLayout::Create(plan.model(), job.partitions()).status());
+  SHOAL_ASSIGN_OR_RETURN(*plan.mutable_model(), PlanModel(job, plan.schema()));
   return plan;
 }
 
+absl::StatusOr<uint64_t> AddFileBytes(const Input& input, uint64_t bytes) {
+  SHOAL_RETURN_IF_ERROR(ForEachFile(input, [&bytes](const std::string& path) {
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+    }
+    bytes += static_cast<uint64_t>(info.st_size);
+    return absl::OkStatus();
+  }));
+  return bytes;
+}
+
 absl::Status CheckInputs(const Job& job) {
-  for (const Input& input : job.data().train()) SHOAL_RETURN_IF_ERROR(CheckInput(input));
-  for (const Input& input : job.data().eval()) SHOAL_RETURN_IF_ERROR(CheckInput(input));
+  for (const Input& input : job.data().train()) SHOAL_RETURN_IF_ERROR(ForEachFile(input, CheckReadable));
+  for (const Input& input : job.data().eval()) SHOAL_RETURN_IF_ERROR(ForEachFile(input, CheckReadable));
   return absl::OkStatus();
 }
 

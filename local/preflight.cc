@@ -1,0 +1,112 @@
+#include "local/preflight.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/job/resume_check.h"
+#include "proto/plan.pb.h"
+#include "scheduler/jobs/job_check.h"
+#include "server/checkpoint/checkpoint.h"
+#include "worker/data/data_set.h"
+#include "worker/train/worker_tasks.h"
+
+namespace shoal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A plan reads all inputs once: about a second for as much.
+constexpr uint64_t kReadableBytes = uint64_t{1} << 30;
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Bytes of the inputs, as they lie on the disk.
+absl::StatusOr<uint64_t> InputBytes(const Job& job) {
+  SHOAL_RETURN_IF_ERROR(CheckInputs(job));
+  uint64_t bytes = 0;
+  for (const auto* inputs : {&job.data().train(), &job.data().eval()}) {
+    for (const Input& input : *inputs) {
+      SHOAL_ASSIGN_OR_RETURN(bytes, AddFileBytes(input, bytes));
+    }
+  }
+  return bytes;
+}
+
+// Tables and tensors without the inputs, where the format alone says what features there are.
+absl::Status CheckModelAlone(const Job& job, Preflight* out) {
+  const absl::StatusOr<FeatureSchema> schema = MakeSchema(job.data(), InputPlan());
+  if (schema.ok()) return PlanModel(job, *schema).status();
+  out->not_checked.push_back(
+      absl::StrCat("the model, whose size depends on the inputs (", schema.status().message(), ")"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Preflight> CheckJobHere(const Job& job) {
+  Preflight out;
+  SHOAL_RETURN_IF_ERROR(CheckSubmittedJob(job));
+  const absl::StatusOr<uint64_t> bytes = InputBytes(job);
+  if (bytes.ok() && *bytes <= kReadableBytes) {
+    SHOAL_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(job));
+    SHOAL_RETURN_IF_ERROR(CheckPlan(job, plan));
+    const std::string warning = PlanWarning(job, plan);
+    if (!warning.empty()) out.warnings.push_back(warning);
+  } else {
+    out.not_checked.push_back(bytes.ok()
+                                  ? absl::StrCat("the inputs: ", *bytes >> 20, " MiB are too many to be read now")
+                                  : absl::StrCat("the inputs: ", bytes.status().message()));
+    SHOAL_RETURN_IF_ERROR(CheckModelAlone(job, &out));
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<std::string> unseen, CheckStart(job, ""));
+  out.not_checked.insert(out.not_checked.end(), unseen.begin(), unseen.end());
+  out.not_checked.push_back(
+      "what only a cluster knows: the memory of its machines (this one's was taken for a worker's), and whether they "
+      "reach the inputs and checkpoint.dir");
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::string& resume) {
+  std::vector<std::string> unseen;
+  const auto read = [&unseen](const std::string& field, const std::string& path) -> absl::StatusOr<Manifest> {
+    absl::StatusOr<Manifest> manifest = ReadManifest(path, nullptr);
+    if (manifest.ok()) return manifest;
+    const std::string why =
+        absl::StrCat(field, ": ", path, ": ", Exists(path) ? manifest.status().message() : "is not on this machine");
+    if (absl::IsNotFound(manifest.status()) || !Exists(path)) unseen.push_back(why);
+    return absl::Status(manifest.status().code(), why);
+  };
+  if (!resume.empty() && resume != kLatest) {
+    const absl::StatusOr<Manifest> manifest = read("resume", resume);
+    if (manifest.ok()) SHOAL_RETURN_IF_ERROR(CheckResumes(*manifest, job, nullptr));
+    if (!manifest.ok() && unseen.empty()) return manifest.status();
+  }
+  const size_t before = unseen.size();
+  if (!job.warm_start().checkpoint().empty()) {
+    const absl::Status status = read("warm_start.checkpoint", job.warm_start().checkpoint()).status();
+    if (!status.ok() && unseen.size() == before) return status;
+  }
+  return unseen;
+}
+
+absl::Status CheckOutput(const std::string& dir, const std::string& resume) {
+  if (resume == kLatest || absl::StartsWith(absl::StrCat(resume, "/"), absl::StrCat(dir, "/"))) return absl::OkStatus();
+  if (!Exists(dir)) return absl::OkStatus();
+  SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
+  SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
+  if (complete.empty() && damaged.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--output: ", dir, " holds ", complete.size() + damaged.size(), " checkpoints already, the newest is ",
+      complete.empty() ? absl::StrCat(damaged.back().first, ", which cannot be read")
+                       : absl::StrCat(complete.back().first, " of job ", complete.back().second.job().name()),
+      ": go on from it with --resume, let the new model take its place with --overwrite, or name another directory"));
+}
+
+}  // namespace shoal
