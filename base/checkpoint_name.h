@@ -1,4 +1,4 @@
-// What checkpoints of a job are called in their directory: the scheduler names them, servers number on from what is there.
+// What checkpoints are called in their directory: the scheduler names them, servers number on from what is there.
 #ifndef SHOAL_BASE_CHECKPOINT_NAME_H_
 #define SHOAL_BASE_CHECKPOINT_NAME_H_
 

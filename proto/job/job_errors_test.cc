@@ -36,10 +36,11 @@ void CheckAll(const std::vector<BadInput>& cases, const std::string& head = "") 
 }
 
 TEST_CASE("LoadJob errors: a key where it means nothing", "[proto][unit]") {
-  CheckAll({{"sync: {bsp: {lanes: 2, pull_ahead: false}}\n",
-             "j:4:24: sync.bsp.pull_ahead: unknown key; known here: lanes"},
-            {"optimizer: {sparse: {sgd: 1, schedule: {constant: {x: 1}}}}\n",
-             "j:4:52: optimizer.sparse.schedule.constant.x: unknown key; nothing can be set here"}});
+  CheckAll(
+      {{"sync: {bsp: {lanes: 2, pull_ahead: false}}\n", "j:4:24: sync.bsp.pull_ahead: unknown key; known here: lanes"},
+       {"optimizer: {sparse: {sgd: 1, schedule: {constant: {x: 1}}}}\n",
+        "j:4:52: optimizer.sparse.schedule.constant.x: unknown key; nothing can be set here"}},
+      kHead);
 }
 
 TEST_CASE("LoadJob errors: keys", "[proto][unit]") {
