@@ -1,25 +1,20 @@
 #include "server/store/key_index.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
-#include "base/check.h"
+#include "server/store/page_heap.h"
 
 namespace shoal {
 namespace {
 
-// The size of a huge page on x86-64 and arm64.
-constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 // Moves before a key counts as homeless, which costs some spare cells. In 18 million insertions into tables that grew
 // to 60,000 keys the longest chain of moves was 184.
 constexpr int kMaxMoves = 500;
 
 }  // namespace
 
-void KeyIndex::FreeTable::operator()(Cell* table) const { std::free(table); }
+KeyIndex::~KeyIndex() { heap_->Free(table_, bytes()); }
 
 uint64_t KeyIndex::LinesFor(uint64_t lines, uint64_t keys) {
   // At 5/6 one hit in seven is in its second line.
@@ -87,27 +82,23 @@ void KeyIndex::Insert(uint64_t key, uint32_t value, uint32_t tag) {
 }
 
 void KeyIndex::Rebuild(uint64_t lines, uint64_t spare) {
-  const std::unique_ptr<Cell[], FreeTable> old = std::move(table_);
-  const uint64_t old_cells = cells();
+  Cell* const old = table_;
+  const uint64_t old_cells = cells(), old_bytes = bytes();
   for (bool all = false; !all; spare = std::max(kLineCells, 2 * spare)) {
-    const uint64_t bytes = (lines * kLineCells + spare) * sizeof(Cell);
-    const bool huge = bytes >= kHugePageBytes;
-    // A line of cells is a line of the cache.
-    table_.reset(static_cast<Cell*>(std::aligned_alloc(huge ? kHugePageBytes : kLineCells * sizeof(Cell), bytes)));
-    SHOAL_CHECK(table_ != nullptr);
-    // Advice only, as for slabs.
-    if (huge) (void)madvise(table_.get(), bytes, MADV_HUGEPAGE);
+    if (table_ != old) heap_->Free(table_, bytes());
     lines_ = lines;
     spare_ = spare;
-    hint_table_.store(table_.get(), std::memory_order_relaxed);
+    table_ = static_cast<Cell*>(heap_->Allocate(bytes()));
+    hint_table_.store(table_, std::memory_order_relaxed);
     hint_lines_.store(lines, std::memory_order_relaxed);
-    std::fill_n(table_.get(), cells(), Cell{0, 0, kEmpty});
+    std::fill_n(table_, cells(), Cell{0, 0, kEmpty});
     all = true;
     for (uint64_t at = 0; all && at < old_cells; ++at) {
       Cell cell = old[at];
       if (cell.tag != kEmpty) all = Place(&cell);
     }
   }
+  heap_->Free(old, old_bytes);
 }
 
 void KeyIndex::Erase(uint64_t cell) {

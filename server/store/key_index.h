@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "server/store/key_hash.h"
+#include "server/store/page_heap.h"
 
 namespace shoal {
 
@@ -39,8 +39,11 @@ class KeyIndex {
   static uint32_t TagOf(uint32_t slot, uint32_t count) { return slot << 16 | count; }
   static constexpr uint64_t kNone = ~uint64_t{0};  // no such cell
 
-  // `partitions` fixes the hash (PlaceOfKey).
-  explicit KeyIndex(uint32_t partitions) : partitions_(partitions) {}
+  // `partitions` fixes the hash (PlaceOfKey). `heap` must outlive the index.
+  KeyIndex(uint32_t partitions, PageHeap* heap) : partitions_(partitions), heap_(heap) {}
+  ~KeyIndex();
+  KeyIndex(const KeyIndex&) = delete;
+  KeyIndex& operator=(const KeyIndex&) = delete;
 
   uint64_t size() const { return size_; }
   uint64_t cells() const { return lines_ * kLineCells + spare_; }
@@ -71,7 +74,7 @@ class KeyIndex {
       return found != 0 && cell->is_row() ? cell : nullptr;  // an empty cell is no row
     }
   };
-  Lines lines() const { return {table_.get(), lines_}; }
+  Lines lines() const { return {table_, lines_}; }
   // Where they were a moment ago: only to be asked for, which does no harm where there is no memory any more.
   // Thread-safe, unlike the rest.
   Lines HintedLines() const {
@@ -114,10 +117,6 @@ class KeyIndex {
   // Odd, so that all bits of the product's upper half depend on all lower ones of the first hash (Fibonacci hashing).
   static constexpr uint64_t kSecondHash = 0x9e3779b97f4a7c15ULL;
 
-  struct FreeTable {
-    void operator()(Cell* table) const;
-  };
-
   static uint64_t LinesFor(uint64_t lines, uint64_t keys);
   // Bit i: cell i of the line has the key; empty cells keep the key that they had last.
   static unsigned EqualKeys(const Cell* line, uint64_t key);
@@ -131,13 +130,14 @@ class KeyIndex {
   void Rebuild(uint64_t lines, uint64_t spare);
 
   const uint32_t partitions_;
+  PageHeap* const heap_;
   uint64_t lines_ = 0;
   uint64_t spare_ = 0;  // cells behind the lines
   uint64_t size_ = 0;
   std::atomic<uint64_t> hint_lines_{0};
   std::atomic<const Cell*> hint_table_{nullptr};
   uint32_t victim_ = 0;  // the cell of a full line that makes room next
-  std::unique_ptr<Cell[], FreeTable> table_;
+  Cell* table_ = nullptr;
 };
 
 inline unsigned KeyIndex::EqualKeys(const Cell* line, uint64_t key) {

@@ -76,6 +76,15 @@ void RowStream::Next(uint64_t count) {
   taken_.at += count;
   Ahead(taken_.passed + kLook);
   FindPending(std::max(taken_.passed, looked_.passed - std::min(looked_.passed, kFind)));
+  AskAgain();
+}
+
+void RowStream::AskAgain() const {
+  const uint64_t end = std::min(taken_.passed + kMost, looked_.passed);
+  for (uint64_t key = taken_.passed; key < end; ++key) {
+    __builtin_prefetch(rows_[key % kRing]);
+    if (states_) __builtin_prefetch(row_states_[key % kRing]);
+  }
 }
 
 bool RowStream::TryEnter() {

@@ -84,6 +84,9 @@ class RowStream {
   template <bool kStates>
   void Look(const Run& run, uint64_t count);
   void FindPending(uint64_t below);
+  // Asks once more for the rows that are next. Some of what was asked for has not come: the lines of eight keys at a
+  // time are more than a core has miss buffers for. At 10 million rows that is 10 % of a push, 3 % of a pull.
+  void AskAgain() const;
   bool TryEnter();  // the run behind the one that is being looked at
   bool First(size_t run) const { return run == 0 || runs_[run].partition != runs_[run - 1].partition; }
   static void Lock(const Partition* partition);

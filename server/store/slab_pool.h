@@ -1,4 +1,4 @@
-// Memory for rows: equal slabs cut from large chunks that ask for huge pages.
+// Memory of a table: equal slabs for rows, cut from large chunks that ask for huge pages, and blocks for indexes.
 #ifndef SHOAL_SERVER_STORE_SLAB_POOL_H_
 #define SHOAL_SERVER_STORE_SLAB_POOL_H_
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/store/page_heap.h"
 
 namespace shoal {
 
@@ -22,10 +23,13 @@ class SlabPool {
   // Contents are unspecified; aligned to a cache line. Dies when the system has no memory.
   float* Allocate();
   void Free(float* slab);
+  // For the indexes of the partitions.
+  PageHeap* heap() { return &heap_; }
 
  private:
   const uint64_t slab_bytes_;
   const uint64_t chunk_bytes_;
+  PageHeap heap_;
   Mutex mu_;
   std::vector<void*> chunks_ ABSL_GUARDED_BY(mu_);
   std::vector<float*> free_ ABSL_GUARDED_BY(mu_);

@@ -54,7 +54,7 @@ SparseTable::SparseTable(const JobSchema& schema, uint32_t table, SlabPool* pool
       state_floats_(StateFloats(schema, shape_)),
       slab_shift_(SlabShift(RowFloats(schema, shape_))),
       slab_mask_((1u << slab_shift_) - 1),
-      index_(schema.partitions),
+      index_(schema.partitions, pool->heap()),
       block_rows_(std::clamp<uint64_t>(kBlockFloats / dim_, 1, kBlockRows)),
       scratch_(block_rows_ * dim_) {}
 

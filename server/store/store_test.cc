@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -60,7 +62,8 @@ TEST_CASE("KeyIndex: keys that an adversary chose for one line are all found", "
   // With one partition a key's lines follow from its hash h and h * 2^64 / golden ratio. Multiples of a large Fibonacci
   // number F as steps of h change neither much: F * 2^64 / golden ratio is almost a multiple of 2^64.
   constexpr uint64_t kFibonacci = 4'807'526'976;
-  KeyIndex index(1);
+  PageHeap heap;
+  KeyIndex index(1, &heap);
   std::vector<uint64_t> keys;
   for (uint64_t i = 0; i < 300; ++i) {
     const uint64_t key = Unmix64((uint64_t{1} << 40) + i * kFibonacci) ^ 0x5bd1e9955bd1e995ULL;
@@ -89,7 +92,8 @@ TEST_CASE("KeyIndex: keys that an adversary chose for one line are all found", "
 TEST_CASE("KeyIndex: agrees with a map through inserts, erasures and growth; keys 0 and ~0", "[store][unit]") {
   INFO("SHOAL_TEST_SEED=" << Seed());
   Random random({Seed(), 1});
-  KeyIndex index(3);
+  PageHeap heap;
+  KeyIndex index(3, &heap);
   std::unordered_map<uint64_t, uint32_t> model;
   for (uint32_t step = 0; step < 60000; ++step) {
     // Few distinct keys, so that erasures hit; with 0 and ~0 among them.
@@ -111,6 +115,76 @@ TEST_CASE("KeyIndex: agrees with a map through inserts, erasures and growth; key
   uint64_t used = 0;
   for (uint64_t cell = 0; cell < index.cells(); ++cell) used += index.used(cell) ? 1 : 0;
   CHECK(used == model.size());
+}
+
+TEST_CASE("PageHeap: blocks never overlap, and what is freed in any order is one piece again", "[store][unit]") {
+  INFO("SHOAL_TEST_SEED=" << Seed());
+  Random random({Seed(), 2});
+  PageHeap heap;
+  struct Block {
+    unsigned char* begin;
+    uint64_t bytes;
+    unsigned char mark;
+  };
+  std::vector<Block> blocks;
+  const auto intact = [](const Block& block) {
+    return std::all_of(block.begin, block.begin + block.bytes, [&](unsigned char c) { return c == block.mark; });
+  };
+  const auto free_one = [&](size_t at) {
+    REQUIRE(intact(blocks[at]));
+    heap.Free(blocks[at].begin, blocks[at].bytes);
+    blocks[at] = blocks.back();
+    blocks.pop_back();
+  };
+  uint64_t most = 0;
+  for (int step = 0; step < 400; ++step) {
+    if (!blocks.empty() && random.Below(5) < 2) {
+      free_one(random.Below(blocks.size()));
+      continue;
+    }
+    // From malloc's sizes to beyond a huge page.
+    const uint64_t bytes = 64 + random.Below(uint64_t{1} << (8 + random.Below(15)));
+    const auto mark = static_cast<unsigned char>(step);
+    blocks.push_back({static_cast<unsigned char*>(heap.Allocate(bytes)), bytes, mark});
+    REQUIRE(reinterpret_cast<uintptr_t>(blocks.back().begin) % 64 == 0);
+    std::fill_n(blocks.back().begin, bytes, mark);
+    most = std::max(most, bytes);
+  }
+  while (!blocks.empty()) free_one(random.Below(blocks.size()));
+  // All of it fits into the addresses that were there before.
+  const uint64_t free = heap.FreeBytes();
+  void* const block = heap.Allocate(most);
+  CHECK(heap.FreeBytes() == free - (most + 4095) / 4096 * 4096);
+  heap.Free(block, most);
+  CHECK(heap.FreeBytes() == free);
+}
+
+TEST_CASE("PageHeap: huge pages without a block go back to the system, others keep what they hold", "[store][unit]") {
+  PageHeap heap;
+  // Four blocks of half a page, in the order of their addresses: the first two share a page, and the last two.
+  constexpr uint64_t kHalf = kHugePageBytes / 2;
+  unsigned char* blocks[4];
+  for (auto& block : blocks) {
+    block = static_cast<unsigned char*>(heap.Allocate(kHalf));
+    std::fill_n(block, kHalf, 7);
+  }
+  REQUIRE(blocks[3] == blocks[0] + 3 * kHalf);
+  const auto resident = [](const unsigned char* begin) {
+    std::vector<unsigned char> pages(kHalf / 4096);
+    REQUIRE(mincore(const_cast<unsigned char*>(begin), kHalf, pages.data()) == 0);
+    return std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; }) != 0;
+  };
+  heap.Free(blocks[1], kHalf);
+  heap.Free(blocks[2], kHalf);
+  CHECK(resident(blocks[1]));
+  CHECK(resident(blocks[2]));
+  heap.Free(blocks[0], kHalf);
+  CHECK(!resident(blocks[0]));
+  CHECK(!resident(blocks[1]));
+  CHECK(resident(blocks[2]));
+  CHECK(std::all_of(blocks[3], blocks[3] + kHalf, [](unsigned char c) { return c == 7; }));
+  heap.Free(blocks[3], kHalf);
+  CHECK(!resident(blocks[3]));
 }
 
 TEST_CASE("SparseTable: agrees with a model of TTL, admission and reuse", "[store][unit]") {
