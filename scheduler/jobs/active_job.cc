@@ -148,10 +148,13 @@ void ActiveJob::TakeResult(Group group, const Task& task, const Process& process
 
 void ActiveJob::OnTaskFailed(const Task& task, Group group, const Process& process, const TaskResult& result) {
   const absl::StatusCode code = static_cast<absl::StatusCode>(result.code());
-  const bool absent = task.kind() == Task::PREPARE_JOB && code == absl::StatusCode::kNotFound;
+  std::string advice;
+  if (task.kind() == Task::PREPARE_JOB && code == absl::StatusCode::kNotFound) {
+    advice = absl::StrCat("; ", task.restore_from().empty() ? "warm_start.checkpoint" : "--resume",
+                          " must name a checkpoint by a path under which every server finds it");
+  }
   const std::string why = absl::StrCat(process.Title(), " (process ", process.id, ") ", DescribeFailure(task), ": ",
-                                       absl::StatusCodeToString(code), ": ", result.message(),
-                                       absent ? "; name a checkpoint by a path under which every server finds it" : "");
+                                       absl::StatusCodeToString(code), ": ", result.message(), advice);
   if (group == Group::kCheckpoint || group == Group::kCut) {
     PeriodicFailed(why);
     return;

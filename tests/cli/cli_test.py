@@ -607,8 +607,11 @@ class ClusterTest(CliTest):
 
         result = self.check(1, "submit", job, "--resume=/nonexist", "--wait", "--runs", "", *at)
         self.assertIn("resume: /nonexist: is not on this machine; the job fails unless the servers have it", result.stderr)
-        for said in ("cannot go on from checkpoint /nonexist", "name a checkpoint by a path under which every server"):
-            self.assertIn(said, result.stderr + result.stdout)
+        self.assertIn("cannot go on from checkpoint /nonexist", result.stderr)
+        self.assertIn("--resume must name a checkpoint by a path under which every server finds it", result.stderr)
+        result = self.check(1, "submit", job, "--set", "warm_start=/nonexist", "--wait", "--runs", "", *at)
+        self.assertIn("/nonexist: No such file", result.stderr)
+        self.assertIn("warm_start.checkpoint must name a checkpoint by a path under which every", result.stderr)
 
         self.assertEqual(worker.stop(), (0, ""))
         for _ in range(2):
