@@ -151,7 +151,7 @@ class Rig {
 };
 
 BlockCounts CountSteps(Rig* rig, int steps) {
-  StartCounting();
+  StartCounting(CountedThreads::kAll);
   for (int i = 0; i < steps; ++i) rig->Step();
   return StopCounting();
 }
@@ -176,7 +176,7 @@ void CheckSteadyState(Rig* rig) {
 }
 
 TEST_CASE("Large blocks of our own code are counted, whichever way they are taken", "[rpc]") {
-  StartCounting();
+  StartCounting(CountedThreads::kAll);
   std::vector<void*> blocks = {std::malloc(kLargeBlock), std::calloc(2, kLargeBlock / 2),
                                std::aligned_alloc(64, kLargeBlock), std::malloc(kLargeBlock - 1)};
   std::string text(kLargeBlock, 'x');

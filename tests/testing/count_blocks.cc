@@ -38,7 +38,8 @@ constexpr uint64_t kKept = 8;
 
 Range ranges[kRanges];
 size_t range_count = 0;
-std::atomic<bool> counting{false};
+std::atomic<bool> counting{false};  // in all threads
+thread_local bool counting_here = false;
 std::atomic<uint64_t> ours{0}, grpcs{0};
 void* kept[kKept][kFrames];
 int kept_frames[kKept];
@@ -81,7 +82,7 @@ Library AskedBy(void* const* frames, int count, int first) {
 
 // Called by the functions below only, which are in its stack.
 __attribute__((noinline)) void Count(size_t bytes) {
-  if (bytes < kLargeBlock || inside || !counting.load(std::memory_order_relaxed)) return;
+  if (bytes < kLargeBlock || inside || !(counting_here || counting.load(std::memory_order_relaxed))) return;
   inside = true;
   void* frames[kFrames];
   const int count = backtrace(frames, kFrames);
@@ -100,18 +101,19 @@ __attribute__((noinline)) void Count(size_t bytes) {
 
 }  // namespace
 
-void StartCounting() {
+void StartCounting(CountedThreads threads) {
   if (range_count == 0) {
     dl_iterate_phdr(AddRanges, nullptr);
     void* frame;
     backtrace(&frame, 1);  // loads what it needs
   }
   ours = grpcs = 0;
-  counting = true;
+  counting_here = threads == CountedThreads::kThis;
+  counting = threads == CountedThreads::kAll;
 }
 
 BlockCounts StopCounting() {
-  counting = false;
+  counting = counting_here = false;
   return {ours, grpcs};
 }
 

@@ -16,10 +16,12 @@ struct BlockCounts {
   uint64_t grpc = 0;
 };
 
-// Begins to count blocks of kLargeBlock and more, in all threads, from zero. Who asked for a block shows in the stack:
+enum class CountedThreads { kAll, kThis };
+
+// Begins to count blocks of kLargeBlock and more, from zero. Who asked for a block shows in the stack:
 // the nearest function that is not in a library for general use (C, C++, Abseil, protobuf) is in one of gRPC's
 // libraries, in oneDNN's, which is not counted, or it is ours.
-void StartCounting();
+void StartCounting(CountedThreads threads);
 BlockCounts StopCounting();
 // The stacks of the first few of our blocks, for people.
 std::string CountedStacks();
