@@ -325,6 +325,14 @@ class CountsTest(LogTest):
         self.assertEqual(self.invariants.computed_again(0.5, 1200, 500), 500 + 500 + 500 + 500 + 200 - 1200)
         self.assertEqual(self.invariants.computed_again(4.5, 1200, 500), 200 - (1200 - 1000))
 
+    def test_maps_that_lanes_heard_of_after_a_time(self):
+        self.log(self.opened(0, 0, 0.9, 1.0, map_version=3), self.opened(0, 0, 2.0, 2.1, map_version=3),
+                 self.opened(0, 0, 2.4, 2.5, server=8, map_version=4), self.opened(0, 0, 2.9, 3.0, map_version=4),
+                 self.opened(0, 0, 3.9, 4.0, map_version=6), self.pushed(0, 500, 4.1, 4.2))
+        self.invariants.update()
+        # That of the push is older.
+        self.assertEqual([self.invariants.newer_maps(when) for when in (0.5, 2.2, 3.0, 5.0)], [4, 2, 1, 0])
+
     def test_sums_that_differ(self):
         good = ({("k", "C1"): (3.0, 5.0), ("l", "C1"): (2.0, 7.0)}, [5.0, 12.0])
         self.assertTrue(compare_rows(good, good)["exact"])

@@ -60,6 +60,7 @@ class Invariants:
         self.ended = set()  # (run, pass, split) whose last push every server that was asked has taken, or was done
         self.planted = set()  # leases
         self.batches = []  # (time, name of the log), with --log-batches
+        self.maps = {}  # version of the map -> when an answer was first received that knew it
         self.begun = []  # (time of the first answer to it, name of the log, run, pass, split, lease)
         self.compared = self.fenced_after = self.superseded = self.newest_lease = 0
 
@@ -106,6 +107,7 @@ class Invariants:
     def take_open(self, name, said):
         self.take_lease(name, said["run"], said["pass"], said["split"], said["lease"], said["lane"])
         key = (said["server"], said["run"], said["map"], said["pass"], said["split"])
+        self.note_map(said["map"], said["received"])
         answer = Open(said)
         self.opens[key].append(answer)
         self.dirty.add(key)
@@ -120,10 +122,20 @@ class Invariants:
     def take_push(self, name, push, map_version):
         self.take_lease(name, push.run, push.pass_, push.split, push.lease, push.lane)
         key = (push.server, push.run, map_version, push.pass_, push.split)
+        self.note_map(map_version, push.received)
         self.pushes[key].append(push)
         self.dirty.add(key)
         if push.last and push.outcome == OK and push.accepted + push.answers[PUSH_DUPLICATE] == push.partitions:
             self.ended.add((push.run, push.pass_, push.split))
+
+    def note_map(self, version, received):
+        self.maps[version] = min(received, self.maps.get(version, received))
+
+    def newer_maps(self, when):
+        """How many maps lanes heard of only after a time. Each of them ends calls that are under way, whose batches are
+        computed again."""
+        known = [version for version, received in self.maps.items() if received <= when]
+        return len([version for version in self.maps if version > max(known, default=0)])
 
     def take_lease(self, name, run, pass_, split, lease, lane):
         """A lease is one lane's right to one split, and a lane is one life of one thread."""

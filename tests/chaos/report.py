@@ -7,7 +7,9 @@ Prints a table, all of it measured:
   first good step   seconds from the fault until a batch that was sent after it had been taken by all partitions; for a fault
                     of one worker: a batch of the split that it held
   longest pause     the longest time without such a batch, from the fault on
-  computed again    records of the batches that were computed after the fault, less those that had not been computed before
+  computed again    records of the batches that were computed after the fault, less those that had not been computed before;
+                    in brackets: how many newer maps there were, each of which ends calls that are under way. Without one
+                    a killed worker costs at most two batches a lane, else the row fails
   lost, doubled     updates (one record, one key) that are missing in the rows of the counting job, or there too often
   records/s         before the fault, during (while it lasts and until the longest pause is over, at least a second), after
 """
@@ -136,10 +138,13 @@ def measure(options, name, mode):
     during_end = max(good, pause_end if pause > 0.2 else when, when + arguments.get("lasts", 0) % 100, when + 1)
     after_end = min(during_end + AFTER_SECONDS, healed[0])
     again = run.invariants.computed_again(when, options.rows, chaos.BATCH)
-    cells = ["-" if fault is None else "%.2f" % (good - when), "%.2f" % pause, "%d" % again, "%d" % run.exact["lost"],
-             "%d" % run.exact["doubled"]]
+    maps = run.invariants.newer_maps(when)
+    cells = ["-" if fault is None else "%.2f" % (good - when), "%.2f" % pause, "%d (%d)" % (again, maps),
+             "%d" % run.exact["lost"], "%d" % run.exact["doubled"]]
     cells += ["%.0f k" % (throughput(steps, *span) / 1000) if span[1] - span[0] > 0.5 else "too late"
               for span in ((when - BEFORE_SECONDS, when), (when, during_end), (during_end, after_end))]
+    if fault == "worker_kill" and maps == 0 and again > 2 * options.threads * chaos.BATCH:
+        raise chaos.Failed("%d records computed again, at most two batches of %d a lane are promised" % (again, chaos.BATCH))
     return [name, mode] + cells, run.exact["exact"]
 
 
