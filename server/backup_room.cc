@@ -14,9 +14,13 @@ using ByStream = std::map<std::shared_ptr<ReplicaStream>, uint64_t>;
 // As if all keys were new.
 ByStream QuickNeeds(const JobSchema& schema, const PushRequest& request, const OwnerMap& map) {
   ByStream needs;
+  std::map<const ReplicaStream*, bool> limited;  // asked once each
   for (size_t i = 0; i < request.partitions.size(); ++i) {
     const std::shared_ptr<ReplicaStream>& stream = map.at[request.partitions[i]].stream;
-    if (stream == nullptr || !stream->limited()) continue;
+    if (stream == nullptr) continue;
+    const auto [known, fresh] = limited.emplace(stream.get(), false);
+    if (fresh) known->second = stream->limited();
+    if (!known->second) continue;
     uint64_t& bytes = needs[stream];
     for (const PushGroup& group : request.groups) {
       for (uint32_t table : group.tables) {

@@ -37,9 +37,12 @@ PARTITIONS = 24
 # Each record adds 7.5 to a sum of small hashes, on average; floats hold every integer up to 2^24.
 MAX_ROWS = 2000000
 MAX_AUC_DIFFERENCE = 0.003
-# The harness needs no help to make the field give these; MISALIGNED needs leases whose batches begin elsewhere, and all
-# batches of a job have the same size, so only falsified watermarks lead to it.
+# The harness needs no help to make the field give these. A lane has one push under way at a server, and a newer lease
+# fences the older: OUT_OF_ORDER needs a network that confirms a push before it delivers it, behind the next one.
+# MISALIGNED needs leases whose batches begin elsewhere, and all batches of a job have the same size, so only falsified
+# watermarks lead to it.
 FIELD_ANSWERS = ("fenced", "duplicate", "stale_map")
+REORDERED_ANSWERS = ("out_of_order",)
 # Nothing has to be waited for longer than this on an idle machine, once all faults are over; a busy one gets four times.
 PATIENCE_SECONDS = 60
 TEND_SECONDS = 0.1
@@ -88,6 +91,8 @@ class Run:
         self.options = argparse.Namespace(**vars(options))
         self.options.seed = seed
         self.mode = options.mode or ("asp", "ssp", "bsp")[seed % 3]
+        if self.mode == "bsp":
+            self.options.overtake_rate = 0  # success that is not true would be told to all servers
         self.replicas = options.replicas or (1 if self.mode == "bsp" else 1 + (seed // 3) % 2)
         self.folder = folder
         self.schedule = schedule
@@ -579,12 +584,12 @@ def run_seed(options, seed, calm, schedule=None):
     except Failed as failure:
         error = str(failure)
     seconds = time.monotonic() - start
-    field, answers = run.invariants.answers()
+    field, reordered, answers = run.invariants.answers()
     run.happened.update(watermarks_compared=run.invariants.compared, leases=len(run.invariants.holders),
                         leases_superseded=run.invariants.superseded, refused_after_fencing=run.invariants.fenced_after)
     print("%s seed %d  %s  replicas %d  %.1f s  faults %s  answers %s%s" %
           ("ok    " if error is None else "FAILED", seed, run.mode, run.replicas, seconds, dict(run.happened),
-           {name: "%d (field %d)" % (answers[name], field[name]) for name in ANSWERS},
+           {name: "%d (field %d, reordered %d)" % (answers[name], field[name], reordered[name]) for name in ANSWERS},
            "" if error is None else "\n" + error), flush=True)
     if error is not None:
         print("replay with: tests/chaos/run.sh --replay %s\n%s" %
@@ -624,7 +629,10 @@ def parse(arguments):
     parser.add_argument("--every", type=float, default=1.0, help="mean seconds between faults")
     parser.add_argument("--once", action="store_true", help="one fault a run, at any time")
     parser.add_argument("--rate", type=float, default=0.002, help="of each transport fault, by call")
-    parser.add_argument("--wrong-rate", type=float, default=0.05, help="of wrong watermarks, by opening of a split")
+    parser.add_argument("--wrong-rate", type=float, default=0.5, help="of wrong watermarks, by opening of a split that "
+                        "was begun before")
+    parser.add_argument("--overtake-rate", type=float, default=0.002, help="of pushes that are delivered behind the next "
+                        "one, by push (asp, ssp)")
     parser.add_argument("--scale-every", type=int, default=0, help="plants a defect: sums of every N-th push are wrong")
     parser.add_argument("--scale-by", type=float, default=2, help="by this factor: 0 loses, 2 doubles")
     parser.add_argument("--batch-ms", type=float, default=10, help="least time for a batch while faults happen; longer when "
@@ -666,18 +674,20 @@ def main(arguments):
         seeds = range(options.first_seed, options.first_seed + int(options.minutes * 60 * options.jobs) + 1)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = [result for result in pool.map(in_time, seeds) if result is not None]
-    happened, transport, answers, in_field = (collections.Counter() for _ in range(4))
+    happened, transport, answers, in_field, in_reordered = (collections.Counter() for _ in range(5))
     for _, _, run, _ in results:
         happened.update(run.happened)
         transport.update(run.transport_faults())
-        field, given = run.invariants.answers()
+        field, reordered, given = run.invariants.answers()
         answers.update(given)
         in_field.update(field)
+        in_reordered.update(reordered)
     failed = [seed for seed, error, _, _ in results if error is not None]
     print("faults that happened: %s" % dict(sorted(happened.items())))
     print("transport faults: %s" % dict(sorted(transport.items())))
     print("answers: %s" % dict(sorted(answers.items())))
     print("of these to leases that the harness did not tamper with: %s" % dict(sorted(in_field.items())))
+    print("to leases whose pushes were only reordered: %s" % dict(sorted(in_reordered.items())))
     print("%d rows a run, %d runs, %.0f s; failed seeds: %s" % (options.rows, len(results), time.monotonic() - start, failed))
     if not keep and not failed:
         subprocess.run(["rm", "-rf", options.out], check=False)
@@ -686,6 +696,7 @@ def main(arguments):
         # Over so many runs each answer must have been given, or they do not test what they should.
         missing = [name for name in ANSWERS if answers[name] == 0]
         missing += [name + " (field)" for name in FIELD_ANSWERS if in_field[name] == 0]
+        missing += [name + " (reordered)" for name in REORDERED_ANSWERS if in_reordered[name] == 0]
         if missing:
             print("FAILED: never answered: %s" % ", ".join(missing))
             failed.append("answers")

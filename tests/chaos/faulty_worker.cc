@@ -3,10 +3,11 @@
 //
 //   faulty_worker --scheduler HOST:PORT --name w0 --seed 7 --rate 0.002 --log w0.jsonl
 //
-// Writes one JSON object a line to --log: every answer to OpenSplit and Push, leases whose watermarks were falsified,
-// how often each fault happened so far and, with --log-batches, when each batch began. Times are of the steady clock,
-// which all processes of a machine share. --scale-every N --scale-by F plant what the harness must find: the sums of
-// every N-th push are multiplied by F, so that its updates are lost (0) or counted twice (2).
+// Writes one JSON object a line to --log: every answer to OpenSplit and Push, leases whose watermarks were falsified or
+// whose pushes were reordered, how often each fault happened so far and, with --log-batches, when each batch began.
+// Times are of the steady clock, which all processes of a machine share. --scale-every N --scale-by F plant what the
+// harness must find: the sums of every N-th push are multiplied by F, so that its updates are lost (0) or counted twice
+// (2).
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -30,6 +31,7 @@
 #include "local/daemons.h"
 #include "tests/testing/faulty_parameter_client.h"
 #include "tests/testing/forwarding_parameter_client.h"
+#include "tests/testing/overtaking_parameter_client.h"
 
 namespace shoal {
 namespace {
@@ -169,8 +171,9 @@ class BadSpell : public ParameterClient {
   const std::atomic<bool>& on_;
 };
 
-// Now and then tells the lane a watermark that is off by a tenth of a batch, as answers that were overtaken would: the
-// lane must be put right by MISALIGNED and OUT_OF_ORDER. All connections of a worker agree on it, each once a lease.
+// Now and then tells the lane a watermark that is a tenth of a batch too small: the lane must be put right by
+// MISALIGNED, which nothing else leads to while all leases of a job have the same batch size. All connections of a
+// worker agree on it, each once a lease.
 class WrongWatermarks : public ForwardingParameterClient {
  public:
   WrongWatermarks(std::unique_ptr<ParameterClient> inner, uint64_t seed, double rate, std::atomic<uint64_t>* injected,
@@ -191,18 +194,16 @@ class WrongWatermarks : public ForwardingParameterClient {
  private:
   void Tamper(uint64_t lease, std::vector<uint64_t>* watermarks) {
     constexpr uint64_t kOff = 50;
-    if (watermarks->empty() || watermarks->front() == kSplitDone) return;
+    if (watermarks->empty() || watermarks->front() == kSplitDone || watermarks->front() < kOff) return;
     const uint64_t real = watermarks->front();
     Random random({seed_, lease});
-    // Splits that were begun by somebody else are rare, and only there is something behind which one can begin.
-    if (random.Uniform() >= (real < kOff ? rate_ : 10 * rate_)) return;
+    if (random.Uniform() >= rate_) return;
     {
       MutexLock lock(&mu_);
       if (!tampered_.insert(lease).second) return;
     }
     // A lane that begins at the right place and stops there tells nobody anything new, so the right one is left out.
-    // Not past the end of a split, which nobody here knows.
-    *watermarks = {real < kOff ? real + kOff : real - kOff};
+    *watermarks = {real - kOff};
     ++injected_;
     log_.Write({{"planted", lease}});
   }
@@ -253,10 +254,11 @@ struct Options {
   uint64_t seed = 1;
   double rate = 0;  // of each fault
   std::string kinds = "request_lost,reply_lost,doubled,delayed,late";
-  std::string bad_while;   // these faults happen only while this file exists; empty: always
-  double wrong_rate = 0;   // of wrong watermarks
-  int batch_ms = 0;        // a lane takes at least so long for a batch
-  std::string full_speed;  // once this file exists: no longer
+  std::string bad_while;     // these faults happen only while this file exists; empty: always
+  double wrong_rate = 0;     // of wrong watermarks, by opening of a split that was begun before
+  double overtake_rate = 0;  // of pushes that the next one overtakes
+  int batch_ms = 0;          // a lane takes at least so long for a batch
+  std::string full_speed;    // once this file exists: no longer
   std::string log;
   bool log_batches = false;
   uint64_t scale_every = 0;  // 0: no push
@@ -286,7 +288,7 @@ struct Network {
   const Options& options;
   LineLog& log;
   const std::shared_ptr<FaultCounters> counters = std::make_shared<FaultCounters>();
-  std::atomic<uint64_t> wrong{0}, clients{0};
+  std::atomic<uint64_t> wrong{0}, overtaken{0}, clients{0};
   std::atomic<bool> bad{true};
 
   std::unique_ptr<ParameterClient> Wrap(const ServerAddress& server, std::unique_ptr<ParameterClient> client) {
@@ -294,6 +296,13 @@ struct Network {
     client = std::make_unique<AnswerLog>(std::move(client), server.process(), &log);
     if (options.scale_every > 0) {
       client = std::make_unique<WrongSums>(std::move(client), options.scale_every, options.scale_by);
+    }
+    if (options.overtake_rate > 0) {
+      client = std::make_unique<OvertakingParameterClient>(std::move(client), seed, options.overtake_rate,
+                                                           [this](uint64_t lease) {
+                                                             ++overtaken;
+                                                             log.Write({{"overtaken", lease}});
+                                                           });
     }
     if (options.rate > 0) {
       const std::shared_ptr<ParameterClient> good = std::move(client);
@@ -313,6 +322,7 @@ struct Network {
             {"doubled", counters->Of(Fault::kDoubled)},
             {"delayed", counters->Of(Fault::kDelayed)},
             {"late", counters->Of(Fault::kLate)},
+            {"overtaken", overtaken.load()},
             {"wrong_watermark", wrong.load()}};
   }
 };
@@ -361,6 +371,7 @@ int main(int argc, char** argv) {
   app.add_option("--kinds", options.kinds);
   app.add_option("--bad-while", options.bad_while);
   app.add_option("--wrong-rate", options.wrong_rate);
+  app.add_option("--overtake-rate", options.overtake_rate);
   app.add_option("--batch-ms", options.batch_ms);
   app.add_option("--full-speed-file", options.full_speed);
   app.add_option("--log", options.log);

@@ -124,7 +124,8 @@ class Fleet:
         return self._start(name, options.faulty_worker, [
             "--name", name, "--scheduler", self._scheduler_for(name), "--threads", str(options.threads), "--seed",
             str(options.seed * 1000 + self.incarnations.get(name, 0)), "--rate", str(options.rate), "--wrong-rate",
-            str(options.wrong_rate), "--batch-ms", "%d" % options.batch_ms, "--full-speed-file",
+            str(options.wrong_rate), "--overtake-rate", str(options.overtake_rate), "--batch-ms", "%d" % options.batch_ms,
+            "--full-speed-file",
             os.path.join(self.folder, "full-speed"), "--log", os.path.join(self.folder, name + ".jsonl")
         ] + (["--kinds", options.kinds, "--bad-while", os.path.join(self.folder, "bad-messages")]
              if getattr(options, "kinds", None) else []) +

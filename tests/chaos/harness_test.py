@@ -307,10 +307,13 @@ class CountsTest(LogTest):
         self.assert_broken("batch 10 begin while the slowest lane had finished 5")
 
     def test_answers_to_leases_that_were_tampered_with_are_counted_apart(self):
-        self.log({"planted": 2}, self.pushed(0, 500, 1.0, 1.1, answers=[(1, 2), (2, 1), (3, 1), (4, 1), (5, 1)]),
-                 self.pushed(0, 500, 2.0, 2.1, lease=2, answers=[(4, 3)]), self.pushed(0, 500, 2.0, 2.1, outcome=FENCED))
+        self.log({"planted": 2}, {"overtaken": 2}, {"overtaken": 3}, self.pushed(0, 500, 1.0, 1.1, answers=[(1, 2), (2, 1), (3, 1), (4, 1), (5, 1)]),
+                 self.pushed(0, 500, 2.0, 2.1, lease=2, answers=[(4, 3)]), self.pushed(0, 500, 2.0, 2.1, outcome=FENCED),
+                 self.pushed(0, 500, 2.0, 2.1, lease=3, split=4, answers=[(5, 6)]))
         self.invariants.update()
-        field, answers = self.invariants.answers()
+        field, reordered, answers = self.invariants.answers()
+        self.assertEqual(reordered, {"out_of_order": 6, "duplicate": 0, "fenced": 0, "stale_map": 0, "misaligned": 0})
+        self.assertEqual(answers["out_of_order"], 7)
         self.assertEqual(field, {"duplicate": 2, "fenced": 2, "stale_map": 1, "misaligned": 1, "out_of_order": 1})
         self.assertEqual(answers["misaligned"], 4)
 

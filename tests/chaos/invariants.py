@@ -58,7 +58,8 @@ class Invariants:
         self.lanes = {}  # lane -> name of the worker's log
         self.leases = collections.defaultdict(set)  # (run, pass, split) -> leases
         self.ended = set()  # (run, pass, split) whose last push every server that was asked has taken, or was done
-        self.planted = set()  # leases
+        self.planted = set()  # leases whose watermarks were falsified
+        self.overtaken = set()  # leases with a push that the next one overtook
         self.batches = []  # (time, name of the log), with --log-batches
         self.maps = {}  # version of the map -> when an answer was first received that knew it
         self.begun = []  # (time of the first answer to it, name of the log, run, pass, split, lease)
@@ -92,6 +93,8 @@ class Invariants:
                 self.take_push(name, Push(line["push"]), line["push"]["map"])
             elif "planted" in line:
                 self.planted.add(line["planted"])
+            elif "overtaken" in line:
+                self.overtaken.add(line["overtaken"])
             elif "batch" in line:
                 self.batches.append((line["batch"]["at"], name))
             elif "ahead" in line:
@@ -206,8 +209,9 @@ class Invariants:
     # --- counting ---
 
     def answers(self):
-        """How often partitions gave each answer to leases that were not tampered with; all answers."""
-        field, all_answers = collections.Counter(), collections.Counter()
+        """How often partitions gave each answer to leases that were not tampered with; to those whose pushes were only
+        reordered; all answers."""
+        field, reordered, all_answers = collections.Counter(), collections.Counter(), collections.Counter()
         calls = [call for calls in list(self.opens.values()) + list(self.pushes.values()) for call in calls]
         for call in calls:
             given = collections.Counter()
@@ -219,8 +223,8 @@ class Invariants:
                     given[name] = call.answers[outcome]
             all_answers.update(given)
             if call.lease not in self.planted:
-                field.update(given)
-        return field, all_answers
+                (reordered if call.lease in self.overtaken else field).update(given)
+        return field, reordered, all_answers
 
     def computed_again(self, when, rows, batch):
         """Records that were computed from a time on although they had been computed before, with --log-batches and one

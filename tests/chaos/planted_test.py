@@ -28,8 +28,8 @@ class PlantedTest(unittest.TestCase):
             json.dump({"seed": 5, "mode": "asp", "replicas": 1, "seconds": seconds, "schedule": schedule}, file)
         result = subprocess.run([sys.executable, CHAOS, "--shoal", SHOAL, "--faulty-worker", FAULTY_WORKER, "--replay", path,
                                  "--rows", "60000", "--servers", "2", "--workers", "2", "--out", self.folder, "--rate", "0",
-                                 "--wrong-rate", "0", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                timeout=600, check=False)
+                                 "--wrong-rate", "0", "--overtake-rate", "0", *arguments], stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertIn("FAILED seed 5", result.stdout)
         self.assertRegex(result.stdout, "replay with: tests/chaos/run.sh --replay .*schedule.json")

@@ -156,7 +156,7 @@ def main(arguments):
     unknown = set(own.only.split(";")) - set(ROWS)
     if unknown:
         parser.error("no such row: %s; there are %s" % ("; ".join(sorted(unknown)), "; ".join(ROWS)))
-    options = chaos.parse(["--rate", "0", "--wrong-rate", "0"] + rest)
+    options = chaos.parse(["--rate", "0", "--wrong-rate", "0", "--overtake-rate", "0"] + rest)
     keep = options.out is not None
     options.out = options.out or tempfile.mkdtemp(prefix="chaos-report-")
     os.makedirs(options.out, exist_ok=True)

@@ -12,6 +12,7 @@
 #include "tests/testing/exact_counts.h"
 #include "tests/testing/faulty_parameter_client.h"
 #include "tests/testing/forwarding_parameter_client.h"
+#include "tests/testing/overtaking_parameter_client.h"
 #include "tests/testing/test_jobs.h"
 
 namespace shoal {
@@ -102,6 +103,28 @@ TEST_CASE("Faults: a lane with a wrong idea of the watermark is told MISALIGNED 
   RequireExact(job, status);
   REQUIRE(status->counters().out_of_order() > 0);
   REQUIRE(status->counters().misaligned() > 0);
+}
+
+TEST_CASE("Faults: pushes that overtake the one before are refused, and both count once", "[cluster]") {
+  const std::string sync = GENERATE("asp", "{ssp: 2}");
+  const uint64_t seed = Seed();
+  TempDir dir;
+  const Job job = CountingJob(dir.path(), 20000, 2, sync);
+  LocalClusterOptions options;
+  options.servers = 2;
+  options.workers = 2;
+  std::atomic<uint64_t> clients{0}, overtaken{0};
+  options.wrap = [&](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<OvertakingParameterClient>(std::move(inner), seed + clients++, 0.1,
+                                                       [&overtaken](uint64_t) { ++overtaken; });
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  RequireExact(job, status);
+  REQUIRE(overtaken > 0);
+  REQUIRE(status->counters().out_of_order() > 0);
+  REQUIRE(status->counters().misaligned() == 0);
 }
 
 // A server whose partitions come and go: now and then it answers that it does not own them or does not have the job, as

@@ -1,11 +1,14 @@
 // Moves a big table from one server to another over loopback and prints how fast.
-//   copy_speed [--rows N] [--dim N] [--at-once N]
+//   copy_speed [--rows N] [--dim N] [--at-once N] [--round-trip-ms N]
+// --round-trip-ms: as if the other server were so far away.
 // Exits 1 when the rows that have arrived are not the same.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -24,6 +27,22 @@ namespace {
 struct Options {
   BenchJob job;
   uint32_t at_once = 4;
+  uint32_t round_trip_ms = 0;
+};
+
+// Every message takes a while, whatever else is under way.
+class DistantClient : public ReplicaClient {
+ public:
+  DistantClient(std::unique_ptr<ReplicaClient> inner, uint32_t round_trip_ms)
+      : inner_(std::move(inner)), round_trip_ms_(round_trip_ms) {}
+  void Replicate(const ReplicaRequest& request, absl::Duration timeout, Done done) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(round_trip_ms_));
+    inner_->Replicate(request, timeout, std::move(done));
+  }
+
+ private:
+  const std::unique_ptr<ReplicaClient> inner_;
+  const uint32_t round_trip_ms_;
 };
 
 // Pushes rows until all are there. REQUIRES: the server owns all partitions.
@@ -85,9 +104,10 @@ absl::Status Run(const Options& options) {
     ParameterServerOptions server_options;
     server_options.name = absl::StrCat("server-", s);
     server_options.copies_at_once = options.at_once;
-    server_options.connect = [](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
+    server_options.connect =
+        [ms = options.round_trip_ms](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
       SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<GrpcReplicaClient> client, GrpcReplicaClient::Create(to.address()));
-      return std::unique_ptr<ReplicaClient>(std::move(client));
+      return std::unique_ptr<ReplicaClient>(new DistantClient(std::move(client), ms));
     };
     servers.push_back(std::make_unique<ParameterServer>(server_options));
     SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<ParameterGrpcServer> started,
@@ -137,10 +157,11 @@ int main(int argc, char** argv) {
   options.job.rows = 6'000'000;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
-    const bool good = name == "--rows"      ? absl::SimpleAtoi(value, &options.job.rows)
-                      : name == "--dim"     ? absl::SimpleAtoi(value, &options.job.dim)
-                      : name == "--at-once" ? absl::SimpleAtoi(value, &options.at_once)
-                                            : false;
+    const bool good = name == "--rows"            ? absl::SimpleAtoi(value, &options.job.rows)
+                      : name == "--dim"           ? absl::SimpleAtoi(value, &options.job.dim)
+                      : name == "--at-once"       ? absl::SimpleAtoi(value, &options.at_once)
+                      : name == "--round-trip-ms" ? absl::SimpleAtoi(value, &options.round_trip_ms)
+                                                  : false;
     if (good) continue;
     std::fprintf(stderr, "copy_speed: %s %s\n", name.c_str(), value.c_str());
     return 2;

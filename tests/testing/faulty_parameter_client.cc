@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "proto/wire/parameter_codec.h"
@@ -100,7 +100,7 @@ class FaultyParameterClient::Timer {
 
   void After(absl::Duration delay, Task task) {
     MutexLock lock(&mu_);
-    tasks_.emplace(absl::Now() + delay, std::move(task));
+    tasks_.emplace(Clock::Steady().Now() + delay, std::move(task));
     changed_.SignalAll();
   }
 
@@ -111,8 +111,8 @@ class FaultyParameterClient::Timer {
       bool due = true;
       {
         MutexLock lock(&mu_);
-        while (!stop_ && (tasks_.empty() || tasks_.begin()->first > absl::Now())) {
-          changed_.WaitFor(&mu_, tasks_.empty() ? absl::Seconds(1) : tasks_.begin()->first - absl::Now());
+        while (!stop_ && (tasks_.empty() || tasks_.begin()->first > Clock::Steady().Now())) {
+          changed_.WaitFor(&mu_, tasks_.empty() ? absl::Seconds(1) : tasks_.begin()->first - Clock::Steady().Now());
         }
         if (tasks_.empty()) return;
         due = !stop_;
@@ -126,7 +126,7 @@ class FaultyParameterClient::Timer {
   Mutex mu_;
   CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
-  std::multimap<absl::Time, Task> tasks_ ABSL_GUARDED_BY(mu_);
+  std::multimap<absl::Duration, Task> tasks_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;
 };
 
