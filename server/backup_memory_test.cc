@@ -129,6 +129,7 @@ TEST_CASE("Backup: a push that it has no memory for is refused before its primar
             << " bytes\n";
   // Most of it was used, but for what slabs and indexes may still take.
   CHECK(limited.Used() > kLimit / 2);
+  if (keys == 20) CHECK(limited.Used() > kLimit * 8 / 10);
   CHECK(cluster.last().message().find("backup, process 102") != absl::string_view::npos);
   CHECK(cluster.outstanding() == 0);
   CHECK(limited.Watermarks(0) == std::vector<uint64_t>{10 * limited.next(0)});
@@ -154,6 +155,64 @@ TEST_CASE("Backup: a push that it has no memory for is refused before its primar
     CHECK_FALSE(limited.Full(0, again));
     limited.CheckCounts();
   }
+}
+
+TEST_CASE("Backup: while its copies begin anew nothing is applied that it may have no room for", "[server][unit]") {
+  LimitedBackup limited(3, 1);
+  TestCluster& cluster = limited.cluster;
+  REQUIRE(limited.Push(0, limited.Batch(0, 0, 20)));
+  // The backup has lost what it had, and says so in its answer to the next push, which waits for the new copies.
+  cluster.server(2).DropJob(1);
+  REQUIRE(cluster.server(2).PrepareJob(Limited(), cluster.view(), 102, "").ok());
+  const TestBatch waits = limited.Batch(0, 0, 20);
+  REQUIRE_FALSE(limited.Push(0, waits));
+  REQUIRE(limited.Watermarks(0) == std::vector<uint64_t>{waits.end});
+  TestBatch large = limited.Batch(0, 100000, 60000);
+  large.begin = waits.end;
+  large.end = large.begin + 10;
+  cluster.PushTo(0, large);
+  CHECK(cluster.last().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(limited.Watermarks(0) == std::vector<uint64_t>{waits.end});
+  for (int second = 0; second < 3; ++second) {
+    cluster.clock().Advance(absl::Seconds(1));
+    cluster.server(0).Tick();
+  }
+  CHECK(cluster.outstanding() == 0);
+  // They are here now, and have room for what is small.
+  TestBatch small = limited.Batch(0, 200000, 20);
+  small.begin = waits.end;
+  small.end = small.begin + 10;
+  cluster.PushTo(0, small);
+  CHECK(cluster.last().ok());
+  CHECK(limited.Watermarks(0) == std::vector<uint64_t>{small.end});
+}
+
+TEST_CASE("Backup: one that is gone is asked for no more room, one that is silent is not called full",
+          "[server][unit]") {
+  LimitedBackup limited(3, 1);
+  TestCluster& cluster = limited.cluster;
+  REQUIRE(limited.Push(0, limited.Batch(0, 0, 20)));
+  int messages = 0;
+  cluster.network().fate = [&](const ReplicaRequest&) {
+    ++messages;
+    return ReplicaFate::kLoseRequest;
+  };
+  const TestBatch large = limited.Batch(0, 100000, 60000);
+  cluster.PushTo(0, large);
+  CHECK(cluster.last().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(messages == 1);
+  cluster.PushTo(0, large);
+  CHECK(cluster.last().code() == absl::StatusCode::kUnavailable);
+  CHECK(cluster.last().message().find("process 102, does not answer") != absl::string_view::npos);
+  cluster.Back(cluster.PartitionsOf(0), -1);
+  cluster.Publish();
+  messages = 0;
+  for (int second = 0; second < 5; ++second) {
+    cluster.clock().Advance(absl::Seconds(1));
+    cluster.server(0).Tick();
+  }
+  CHECK(messages == 0);
+  CHECK(limited.Push(0, large));
 }
 
 TEST_CASE("Backup: of several primaries and with work of its own it stays within its limit, whatever is lost",

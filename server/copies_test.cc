@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "server/replication/side_by_side.h"
 #include "server/test_cluster.h"
@@ -46,22 +47,33 @@ TEST_CASE("SideBySide: all things are done, within the bounds, and the first err
 // Every message has a fate; what is doubled or late is delivered by another thread, between and after others.
 class BadNetwork {
  public:
-  explicit BadNetwork(uint64_t seed) : random_({seed, 9}) {
-    postman_ = std::thread([this] { DeliverLate(); });
-  }
-  ~BadNetwork() {
-    end_ = true;
-    postman_.join();
-  }
+  explicit BadNetwork(uint64_t seed) : random_({seed, 9}) {}
   ReplicaConnector Connector() {
     return [this](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
       return std::unique_ptr<ReplicaClient>(new Client(this, address.process()));
     };
   }
-  // REQUIRES: nothing is sent yet.
-  void Serve(TestCluster* cluster) { cluster_ = cluster; }
+  // Delivers while it lives, which must be within the life of the cluster. REQUIRES: nothing is sent yet.
+  class Postman {
+   public:
+    Postman(BadNetwork* network, TestCluster* cluster) : network_(*network) {
+      network_.cluster_ = cluster;
+      thread_ = std::thread([this] { network_.DeliverLate(); });
+    }
+    ~Postman() {
+      network_.end_ = true;
+      thread_.join();
+    }
+
+   private:
+    BadNetwork& network_;
+    std::thread thread_;
+  };
   void BeCalm() { calm_ = true; }
-  uint64_t most_at_once() const { return most_at_once_; }
+  uint64_t most_at_once() const {
+    MutexLock lock(&mu_);
+    return most_at_once_;
+  }
 
  private:
   class Client : public ReplicaClient {
@@ -80,13 +92,14 @@ class BadNetwork {
     return cluster_->server(static_cast<int>(process) - 100).Replicate(request);
   }
   absl::StatusOr<ReplicaReply> Send(uint64_t process, const ReplicaRequest& request) {
-    const uint64_t now = ++at_once_;
-    uint64_t most = most_at_once_;
-    while (now > most && !most_at_once_.compare_exchange_weak(most, now)) {
-    }
     uint64_t fate = 9;
     {
       MutexLock lock(&mu_);
+      most_at_once_ = std::max(most_at_once_, ++at_once_);
+      met_.SignalAll();
+      // The first message waits for another one, so that two are under way at a time whoever runs when.
+      const absl::Duration end = Clock::Steady().Now() + absl::Seconds(20);
+      while (most_at_once_ < 2 && Clock::Steady().Now() < end) met_.WaitFor(&mu_, absl::Seconds(1));
       if (!calm_) fate = random_.Below(8);
       if (fate < 2) late_.emplace_back(process, request);
     }
@@ -94,6 +107,7 @@ class BadNetwork {
     // 0: it comes, too, but late; 1: twice, the second time late.
     if (fate != 0 && fate != 2) reply = Deliver(process, request);
     if (fate == 3) reply = absl::UnavailableError("reply lost");
+    MutexLock lock(&mu_);
     --at_once_;
     return reply;
   }
@@ -114,12 +128,12 @@ class BadNetwork {
   }
 
   TestCluster* cluster_ = nullptr;
-  Mutex mu_;
+  mutable Mutex mu_;
   Random random_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<uint64_t, ReplicaRequest>> late_ ABSL_GUARDED_BY(mu_);
+  CondVar met_;
+  uint64_t at_once_ ABSL_GUARDED_BY(mu_) = 0, most_at_once_ ABSL_GUARDED_BY(mu_) = 0;
   std::atomic<bool> calm_{false}, end_{false};
-  std::atomic<uint64_t> at_once_{0}, most_at_once_{0};
-  std::thread postman_;
 };
 
 TestBatch Batch(uint64_t number) {
@@ -142,7 +156,7 @@ TEST_CASE("Copies: several at a time over a bad network, while pushes go on, are
     JobConfig config = TestCluster::DefaultConfig();
     config.mutable_job()->set_partitions(16);
     TestCluster cluster(config, 2, "", 1, network.Connector());
-    network.Serve(&cluster);
+    const BadNetwork::Postman postman(&network, &cluster);
     cluster.Publish();
     uint64_t next = 0;
     for (; next < 3; ++next) cluster.Push(Batch(next));

@@ -135,7 +135,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
                                                   const ReplicaSender& sender);
   absl::Status SendAll(Copying* copying, bool promotable);
   absl::Status SendChanges(Copying* copying, bool promotable, const HeldRounds* held);
-  static void EndCopy(Copying* copying, bool forget);
+  static void EndCopy(const Copying& copying, bool forget);
   absl::Status Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held);
   void Thaw(uint64_t task);
   absl::Status Follow(uint64_t task, const Copying& copying, const ReplicaSender& sender);
@@ -150,7 +150,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void DropCopy(uint32_t partition, const std::shared_ptr<Partition>& copy);
   std::shared_ptr<Partition> StandbyOf(uint32_t partition, const Arrival& arrival) const;  // null: none any more
   void SweepArrivals();  // frees what came of images whose sender is not the owner any more
-  bool Fits(uint64_t bytes) const;
+  bool Fits() const;
 
   // Waits for the round of the task (bsp) and keeps later ones back until ReleaseRound; *cut is that round.
   absl::Status HoldRound(const CheckpointTask& task, absl::Duration timeout, uint64_t* cut);

@@ -125,10 +125,10 @@ absl::Status ServerJob::SendChanges(Copying* copying, bool promotable, const Hel
   return absl::OkStatus();
 }
 
-void ServerJob::EndCopy(Copying* copying, bool forget) {
-  if (copying->tracker == kNoTracker) return;  // it has not begun
-  copying->partition->Untrack(copying->tracker);
-  if (forget) copying->copy->Forget();
+void ServerJob::EndCopy(const Copying& copying, bool forget) {
+  if (copying.tracker == kNoTracker) return;  // it has not begun
+  copying.partition->Untrack(copying.tracker);
+  if (forget) copying.copy->Forget();
 }
 
 absl::Status ServerJob::Freeze(uint64_t task, const std::vector<Copying>& copies, std::vector<HeldRounds>* held) {
@@ -196,7 +196,7 @@ absl::Status ServerJob::Move(uint64_t task, const std::vector<uint32_t>& partiti
     if (status.ok()) status = KeepGoing(task);
     if (!status.ok()) Thaw(task);
   }
-  for (Copying& copying : copies) EndCopy(&copying, /*forget=*/!status.ok());
+  for (const Copying& copying : copies) EndCopy(copying, /*forget=*/!status.ok());
   if (!status.ok()) return status;
   uint64_t bytes = 0;
   for (const Copying& copying : copies) bytes += copying.copy == nullptr ? 0 : copying.copy->sent_bytes();
@@ -263,7 +263,10 @@ absl::Status ServerJob::Follow(uint64_t task, const Copying& copying, const Repl
     }
   }
   Answer(&released);
-  SHOAL_RETURN_IF_ERROR(status);
+  if (!status.ok()) {
+    EndCopy(copying, /*forget=*/true);
+    return status;
+  }
   // Whoever pushes from here on finds the stream; what was pushed before is waited for here.
   copying.partition->Mirror(true);
   return AwaitStep(stream, copying.partition.get());
@@ -298,7 +301,7 @@ absl::Status ServerJob::AddBackup(uint64_t task, const std::vector<uint32_t>& pa
   SHOAL_RETURN_IF_ERROR(ForEachCopy(options_, &copies, [&](size_t i) {
     absl::Status sent = SendAll(&copies[i], /*promotable=*/true);
     if (sent.ok() && copies[i].copy != nullptr) sent = SendChanges(&copies[i], /*promotable=*/true, nullptr);
-    if (!sent.ok()) EndCopy(&copies[i], /*forget=*/true);
+    if (!sent.ok()) EndCopy(copies[i], /*forget=*/true);
     SHOAL_RETURN_IF_ERROR(sent);
     // What is followed by now is left when a map does not name the backup, or the task is no longer listed.
     return Follow(task, copies[i], sender);

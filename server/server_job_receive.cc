@@ -17,21 +17,6 @@ std::map<uint32_t, uint64_t> CopiesHere(const OwnerMap& map, uint64_t source) {
   return copies;
 }
 
-// Counts as reserved while it lives.
-class Reserved {
- public:
-  Reserved(std::atomic<int64_t>* counter, uint64_t bytes) : counter_(*counter), bytes_(static_cast<int64_t>(bytes)) {
-    counter_ += bytes_;
-  }
-  ~Reserved() { counter_ -= bytes_; }
-  Reserved(const Reserved&) = delete;
-  Reserved& operator=(const Reserved&) = delete;
-
- private:
-  std::atomic<int64_t>& counter_;
-  const int64_t bytes_;
-};
-
 }  // namespace
 
 absl::Status ServerJob::Receive(const ReplicaRequest& request, ReplicaReply* reply) {
@@ -62,8 +47,10 @@ absl::Status ServerJob::Receive(const ReplicaRequest& request, ReplicaReply* rep
     answer->set_code(static_cast<int>(status.code()));
     answer->set_message(std::string(status.message()));
   }
-  if (!grants_.limited() || CopiesHere(*Map(), request.source()).empty()) return absl::OkStatus();
+  if (!grants_.limited()) return absl::OkStatus();
+  // A copy that begins anew has no room until it is here.
   reply->set_limited(true);
+  if (CopiesHere(*Map(), request.source()).empty()) return absl::OkStatus();
   reply->set_room(grants_.Grant(request.source(), request.wanted_room()));
   return absl::OkStatus();
 }
@@ -77,7 +64,7 @@ absl::Status ServerJob::TakePiece(const ReplicaRequest& request, const ReplicaPi
   {
     MutexLock lock(&arrivals_mu_);
     std::shared_ptr<Arrival>& known = arrivals_[p];
-    if (known == nullptr) known = std::make_shared<Arrival>();
+    if (known == nullptr) known = std::make_shared<Arrival>(&stats_.reserved_bytes);
     arrival = known;
   }
   MutexLock lock(&arrival->mu);
@@ -111,10 +98,10 @@ absl::Status ServerJob::TakePiece(const ReplicaRequest& request, const ReplicaPi
       return absl::FailedPreconditionError(
           absl::StrCat("offset: ", piece.offset(), ", partition ", p, ": the beginning of the image is not here"));
     }
+    arrival->Unstage();
     arrival->staging = true;
     arrival->staged_version = piece.version();
     arrival->staged_total = piece.total_bytes();
-    arrival->staged.clear();
   }
   if (piece.offset() > arrival->staged.size()) {
     return absl::FailedPreconditionError(absl::StrCat("offset: ", piece.offset(), ", partition ", p, ": only ",
@@ -126,25 +113,24 @@ absl::Status ServerJob::TakePiece(const ReplicaRequest& request, const ReplicaPi
   }
   // A repeat may be cut differently: only what is new is taken.
   const uint64_t known = arrival->staged.size() - piece.offset();
-  if (known < piece.bytes().size()) arrival->staged.append(piece.bytes(), known, std::string::npos);
+  if (known < piece.bytes().size()) {
+    arrival->Stage(absl::string_view(piece.bytes()).substr(known), piece.granted());
+  }
   if (arrival->staged.size() < piece.total_bytes()) {
-    // What is staged counts as used, so that a copy that does not fit ends before it is complete.
-    if (piece.granted() || Fits(arrival->staged.size())) return absl::OkStatus();
-    arrival->staging = false;
-    arrival->staged = std::string();
+    // What is staged counts as reserved, so that copies that do not fit end before they are complete.
+    if (piece.granted() || Fits()) return absl::OkStatus();
+    arrival->Unstage();
     return absl::ResourceExhaustedError(
         absl::StrCat("memory.hard_limit: ", schema_->hard_limit_bytes, " bytes, ", stats_.used_bytes.load(), " used"));
   }
   const absl::Status taken = TakeImage(request, piece, arrival.get());
-  arrival->staging = false;
-  arrival->staged = std::string();
+  arrival->Unstage();
   return taken;
 }
 
-bool ServerJob::Fits(uint64_t bytes) const {
+bool ServerJob::Fits() const {
   if (schema_->hard_limit_bytes == 0) return true;
-  return stats_.used_bytes.load() + stats_.reserved_bytes.load() + static_cast<int64_t>(bytes) <=
-         static_cast<int64_t>(schema_->hard_limit_bytes);
+  return stats_.used_bytes.load() + stats_.reserved_bytes.load() <= static_cast<int64_t>(schema_->hard_limit_bytes);
 }
 
 absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPiece& piece, Arrival* arrival) {
@@ -164,10 +150,9 @@ absl::Status ServerJob::TakeImage(const ReplicaRequest& request, const ReplicaPi
     }
     SHOAL_RETURN_IF_ERROR(CheckHeld(*schema_, p, held));
   }
-  // The rows of an image take about what its bytes do; several may be applied at a time. What was granted has been
-  // reserved, and applied by the primary.
-  const Reserved reserved(&stats_.reserved_bytes, piece.granted() ? 0 : arrival->staged.size());
-  if (!piece.granted() && !Fits(0)) {
+  // The rows of an image take about what its bytes do, which are reserved; several may be applied at a time. What was
+  // granted has been reserved, and applied by the primary.
+  if (!piece.granted() && !Fits()) {
     return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: ", schema_->hard_limit_bytes, " bytes, ",
                                                      stats_.used_bytes.load(), " used, changes of partition ", p,
                                                      " need ", arrival->staged.size()));
@@ -215,13 +200,13 @@ void ServerJob::SweepArrivals() {
   }
   if (arrivals.empty()) return;
   const std::shared_ptr<const OwnerMap> map = Map();
-  grants_.Keep(CopiesHere(*map, 0));
+  // Asked for under the lock of the grants: a copy that arrives meanwhile gets its room afterwards, or is seen.
+  grants_.Keep([this] { return CopiesHere(*Map(), 0); });
   for (const auto& [p, arrival] : arrivals) {
     // Locked: an image is being applied.
     if (!arrival->mu.TryLock()) continue;
     if (arrival->staging && map->at[p].owner != arrival->source) {
-      arrival->staging = false;
-      arrival->staged = std::string();
+      arrival->Unstage();
     }
     arrival->mu.Unlock();
   }

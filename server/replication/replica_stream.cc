@@ -37,8 +37,12 @@ void ReplicaStream::Detach(uint32_t partition, const absl::Status& status) {
     Fail(&it->second, status, &told);
     ReturnRoom(&it->second, std::numeric_limits<uint64_t>::max());
     followed_.erase(it);
-    // The backup may take it back.
-    if (followed_.empty()) room_.Forget();
+    // The backup may take it back, and answers that are under way know nothing of what comes next.
+    if (followed_.empty()) {
+      room_.Forget();
+      wanted_room_ = 0;
+      ++era_;
+    }
   }
   for (Told& one : told) one.done(one.status);
 }
@@ -83,8 +87,13 @@ absl::Status ReplicaStream::TakeRoom(uint64_t bytes) {
   {
     MutexLock lock(&mu_);
     if (room_.Take(bytes)) return absl::OkStatus();
+    if (silence_.has_value()) {
+      return absl::UnavailableError(
+          absl::StrCat("the backup, process ", sender_.target, ", does not answer: ", silence_->error));
+    }
     left = room_.left();
-    wanted_room_ = std::max(wanted_room_, bytes);
+    // What others have taken is part of what the backup keeps.
+    wanted_room_ = std::max(wanted_room_, room_.taken() + bytes);
   }
   Pump();
   return absl::ResourceExhaustedError(absl::StrCat("memory.hard_limit: the backup, process ", sender_.target, ", has ",
@@ -131,13 +140,14 @@ void ReplicaStream::TakeImage(Followed* followed) {
 }
 
 bool ReplicaStream::Build(ReplicaRequest* request, std::vector<Part>* parts) {
-  uint64_t room = kReplicaMessageBytes;
+  if (followed_.empty()) return false;
+  uint64_t bytes_left = kReplicaMessageBytes;
   for (auto& [id, followed] : followed_) {
-    if (room == 0) break;
+    if (bytes_left == 0) break;
     if (!followed.has_image && (followed.restart || followed.wanted > followed.acked)) TakeImage(&followed);
     if (!followed.has_image) continue;
-    const absl::string_view bytes = absl::string_view(followed.image.bytes).substr(followed.sent, room);
-    room -= bytes.size();
+    const absl::string_view bytes = absl::string_view(followed.image.bytes).substr(followed.sent, bytes_left);
+    bytes_left -= bytes.size();
     ReplicaPiece* piece = request->add_pieces();
     piece->set_partition(id);
     piece->set_link(followed.link);
@@ -158,19 +168,21 @@ void ReplicaStream::Pump() {
   for (;;) {
     ReplicaRequest request = sender_.NewRequest();
     std::vector<Part> parts;
+    uint64_t era = 0;
     {
       MutexLock lock(&mu_);
+      era = era_;
       if (in_flight_ || clock_.Now() < retry_at_ || !Build(&request, &parts)) return;
       in_flight_ = true;
     }
     // The answer may come inside of the call: then this loop goes on, else the thread that brings it does.
     auto turn = std::make_shared<std::atomic<bool>>(false);
-    sender_.client->Replicate(
-        request, kMessageTimeout,
-        [self = shared_from_this(), turn, parts, wanted = request.wanted_room()](absl::StatusOr<ReplicaReply> reply) {
-          self->Handle(reply, parts, wanted);
-          if (turn->exchange(true)) self->Pump();
-        });
+    sender_.client->Replicate(request, kMessageTimeout,
+                              [self = shared_from_this(), turn, parts, era,
+                               wanted = request.wanted_room()](absl::StatusOr<ReplicaReply> reply) {
+                                self->Handle(reply, parts, wanted, era);
+                                if (turn->exchange(true)) self->Pump();
+                              });
     if (!turn->exchange(true)) return;
   }
 }
@@ -214,7 +226,7 @@ void ReplicaStream::Refused(Followed* followed, const PieceAnswer& answer, std::
 }
 
 void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts,
-                           uint64_t wanted_room) {
+                           uint64_t wanted_room, uint64_t era) {
   std::vector<Told> told;
   {
     MutexLock lock(&mu_);
@@ -246,7 +258,7 @@ void ReplicaStream::Handle(const absl::StatusOr<ReplicaReply>& reply, const std:
       followed.image = PartitionImage();
       Reached(&followed, &told);
     }
-    if (reply.ok()) room_.Told(reply->limited(), reply->room());
+    if (reply.ok() && era == era_) room_.Told(reply->limited(), reply->room());
   }
   for (Told& one : told) one.done(one.status);
 }

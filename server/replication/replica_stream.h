@@ -51,8 +51,8 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   // not followed any more; RESOURCE_EXHAUSTED: the backup has no memory. Either way the changes are sent later.
   void Await(const std::vector<ReplicaMark>& marks, Done done);
   // Before a push is applied: whether the backup has a limit, and RESOURCE_EXHAUSTED, nothing taken and the backup
-  // asked for more, when it has no room for so many bytes. What is taken is given back when all copies have reached
-  // these marks; those of partitions that are not followed count as reached.
+  // asked for more, when it has no room for so many bytes; UNAVAILABLE when it does not answer, either. What is taken
+  // is given back when all copies have reached these marks; those of partitions that are not followed count as reached.
   bool limited() const;
   absl::Status TakeRoom(uint64_t bytes);
   bool TryTakeRoom(uint64_t bytes);  // asks for nothing
@@ -108,7 +108,8 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   // False when there is nothing to send.
   bool Build(ReplicaRequest* request, std::vector<Part>* parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeImage(Followed* followed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts, uint64_t wanted_room);
+  void Handle(const absl::StatusOr<ReplicaReply>& reply, const std::vector<Part>& parts, uint64_t wanted_room,
+              uint64_t era);
   void Reached(Followed* followed, std::vector<Told>* told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Of versions up to this one.
   void ReturnRoom(Followed* followed, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -125,6 +126,7 @@ class ReplicaStream : public std::enable_shared_from_this<ReplicaStream> {
   std::map<uint32_t, Followed> followed_ ABSL_GUARDED_BY(mu_);
   bool in_flight_ ABSL_GUARDED_BY(mu_) = false;
   RoomBook room_ ABSL_GUARDED_BY(mu_);
+  uint64_t era_ ABSL_GUARDED_BY(mu_) = 0;                                // how often nothing was followed any more
   uint64_t wanted_room_ ABSL_GUARDED_BY(mu_) = 0;                        // 0: there was enough
   absl::Duration retry_at_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();  // nothing is sent before
   std::string last_error_ ABSL_GUARDED_BY(mu_);

@@ -49,10 +49,11 @@ uint64_t RoomGrants::Grant(uint64_t source, uint64_t wanted) {
   return grant;
 }
 
-void RoomGrants::Keep(const std::map<uint32_t, uint64_t>& copies) {
+void RoomGrants::Keep(absl::FunctionRef<std::map<uint32_t, uint64_t>()> copies_here) {
+  MutexLock lock(&mu_);
+  const std::map<uint32_t, uint64_t> copies = copies_here();
   std::set<uint64_t> sources;
   for (const auto& [partition, source] : copies) sources.insert(source);
-  MutexLock lock(&mu_);
   const auto sweep = [this](auto* map, const auto& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (auto it = map->begin(); it != map->end();) {
       if (kept.count(it->first) != 0) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "base/mutex.h"
 #include "server/store/partition.h"
 #include "server/store/store_stats.h"
@@ -27,8 +28,9 @@ class RoomGrants {
   void Applied(uint64_t source, uint32_t partition, const Partition::Space& before, const Partition::Space& after);
   // Tops the source's grant up, to `wanted` if there is as much; returns what it has.
   uint64_t Grant(uint64_t source, uint64_t wanted);
-  // Copies that are here, by partition: their sources. Forgets all others.
-  void Keep(const std::map<uint32_t, uint64_t>& copies);
+  // Copies that are here, by partition: their sources. Forgets all others. They are asked for under the lock, which
+  // comes before that of the map.
+  void Keep(absl::FunctionRef<std::map<uint32_t, uint64_t>()> copies_here);
 
  private:
   // Reserves more if it is there.
@@ -60,6 +62,7 @@ class RoomBook {
   void Forget() { known_ = limited_ = false; }
   bool known() const { return known_; }
   bool limited() const { return limited_; }
+  uint64_t taken() const { return taken_; }
   uint64_t left() const { return room_ > taken_ ? room_ - taken_ : 0; }
   // False, and nothing is taken: there is not as much.
   bool Take(uint64_t bytes) {

@@ -1,6 +1,7 @@
 #include "server/replication/side_by_side.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -68,7 +69,11 @@ absl::Status SideBySide(size_t count, uint32_t at_once, uint64_t most_bytes, abs
     while (queue.Begin(&item, &held)) queue.End(held, work(item));
   };
   std::vector<std::thread> helpers;
-  for (size_t t = 1; t < std::min<size_t>(count, at_once); ++t) helpers.emplace_back(run);
+  try {
+    for (size_t t = 1; t < std::min<size_t>(count, at_once); ++t) helpers.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The system gives no more threads: fewer do it, too.
+  }
   run();
   for (std::thread& helper : helpers) helper.join();
   return queue.status();
