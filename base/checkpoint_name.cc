@@ -1,5 +1,8 @@
 #include "base/checkpoint_name.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -14,9 +17,12 @@ constexpr char kPrefix[] = "ckpt-";
 std::string CheckpointName(uint64_t number) { return absl::StrFormat("%s%08d", kPrefix, number); }
 
 absl::optional<uint64_t> CheckpointNumber(absl::string_view name) {
-  uint64_t number = 0;
-  if (!absl::ConsumePrefix(&name, kPrefix) || !absl::SimpleAtoi(name, &number)) return absl::nullopt;
-  return number;
+  int64_t number = 0;
+  if (!absl::ConsumePrefix(&name, kPrefix) || !std::all_of(name.begin(), name.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(name, &number)) {
+    return absl::nullopt;
+  }
+  return static_cast<uint64_t>(number);
 }
 
 }  // namespace shoal

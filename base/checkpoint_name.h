@@ -12,7 +12,7 @@ namespace shoal {
 
 // "ckpt-00000007": of one width up to eight digits, so that names sort as numbers do.
 std::string CheckpointName(uint64_t number);
-// The number of such a name; nothing for any other ("ckpt-00000007.tmp").
+// The number of such a name, below 2^63, so that there is a next one; nothing for any other ("ckpt-00000007.tmp").
 absl::optional<uint64_t> CheckpointNumber(absl::string_view name);
 
 }  // namespace shoal

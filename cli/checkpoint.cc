@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
@@ -19,10 +20,14 @@ struct Options {
 };
 
 int List(const Options& options) {
-  const auto checkpoints = ListCheckpoints(options.path);
+  auto checkpoints = ListCheckpoints(options.path);
   if (!checkpoints.ok()) return Fail(checkpoints.status());
-  // As every other verb about a directory without one says.
-  if (checkpoints->empty()) return Fail(ReadManifest(options.path, nullptr).status());
+  if (checkpoints->empty()) {  // it may be a checkpoint itself, else this says what every other verb does
+    std::string dir;
+    absl::StatusOr<Manifest> manifest = ReadManifest(options.path, &dir);
+    if (!manifest.ok()) return Fail(manifest.status());
+    checkpoints->emplace_back(dir, *std::move(manifest));
+  }
   Print(options.json, CheckpointListJson(*checkpoints), CheckpointListText(*checkpoints));
   return kOk;
 }
@@ -67,8 +72,8 @@ void AddCheckpoint(CLI::App* root, Action* action) {
   CLI::App* const verb = AddVerb(root, "checkpoint", "Look at checkpoints, compare, merge and export them",
                                  "shoal checkpoint verify ckpt");
   verb->require_subcommand(1);
-  AddSubVerb(verb, "ls", "List the complete checkpoints of a directory, oldest first", "shoal checkpoint ls ckpt",
-             options, action, List);
+  AddSubVerb(verb, "ls", "List the complete checkpoints of a directory, oldest first, or just one",
+             "shoal checkpoint ls ckpt", options, action, List);
   AddSubVerb(verb, "verify", "Read every part and check sizes, checksums, rows and digests",
              "shoal checkpoint verify ckpt", options, action, Verify);
   CLI::App* const inspect = AddSubVerb(verb, "inspect", "Show job, tables and parts of a checkpoint",

@@ -55,6 +55,11 @@ int Run(const Options& options) {
   // The scheduler takes a drain of who has just left for a repeat.
   const absl::StatusOr<std::string> before = StateOf(scheduler->get(), options.name);
   if (before.ok() && *before == "LEFT") {
+    if (options.wait) {  // what is waited for is so already
+      Print(options.json, {{"name", options.name}, {"state", *before}},
+            absl::StrCat(options.name, ": LEFT already: there is nothing to drain\n"));
+      return kOk;
+    }
     return Fail(absl::FailedPreconditionError(absl::StrCat(options.name, " is LEFT: there is nothing to drain")));
   }
   DrainRequest request;
@@ -86,7 +91,8 @@ void AddDrain(CLI::App* root, Action* action) {
       ->required()
       ->type_name("NAME");
   AddDuration(verb, "--grace-period", &options->grace, "The machine goes away after this long; 0s: no hurry");
-  verb->add_flag("--wait", options->wait, "Wait until it has left; status 1 when it died instead");
+  verb->add_flag("--wait", options->wait,
+                 "Wait until it has left; status 0 when it had before, 1 when it died instead");
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }

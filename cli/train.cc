@@ -24,14 +24,17 @@ struct Options {
 void SetOutput(const std::string& dir, Job* job) {
   if (dir.empty()) return;
   Checkpoint* const checkpoint = job->mutable_checkpoint();
-  checkpoint->set_dir(std::filesystem::absolute(dir).lexically_normal().string());
+  const std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
+  // "out/" is "out".
+  checkpoint->set_dir((path.has_filename() ? path : path.parent_path()).string());
   if (checkpoint->keep() == 0) checkpoint->set_keep(1);
 }
 
 // Whether the run can begin and may write where it is to; everything that it needs is on this machine.
 absl::Status Check(const Options& options, const Job& job) {
-  if (!options.output.empty() && !options.overwrite) {
-    const absl::Status free = CheckOutput(job.checkpoint().dir(), options.resume);
+  if (job.has_checkpoint() && !options.overwrite) {
+    const absl::Status free =
+        CheckOutput(options.output.empty() ? "checkpoint.dir" : "--output", job.checkpoint().dir(), options.resume);
     if (!free.ok()) return free;
   }
   const absl::StatusOr<std::vector<std::string>> unseen = CheckStart(job, options.resume);
@@ -86,7 +89,7 @@ void AddTrain(CLI::App* root, Action* action) {
   verb->add_option("--output", options->output, "Directory for the final model; replaces the job's checkpoint.dir")
       ->type_name("DIR");
   verb->add_flag("--overwrite", options->overwrite,
-                 "Let the final model take the place of what an earlier run left in --output");
+                 "Let the model take the place of what an earlier run left in --output or checkpoint.dir");
   AddResume(verb, &options->resume);
   AddRuns(verb, &options->runs);
   AddJson(verb, &options->json);

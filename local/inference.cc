@@ -388,6 +388,15 @@ class OutputFile {
   std::string temporary_;  // empty: written in place
 };
 
+// Whether the reader (worker/data) misses labels or cannot read one; names of files and columns may contain the word.
+bool SaysNoLabel(absl::string_view message) {
+  for (const char* said : {"data.columns.label",
+                           ": field label: ", ": field number of labels: ", ": its labels: ", ": expected a label"}) {
+    if (absl::StrContains(message, said)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<InferenceResult> EvaluateCheckpoint(const InferenceOptions& options) {
@@ -400,7 +409,7 @@ absl::StatusOr<InferenceResult> PredictCheckpoint(const InferenceOptions& option
       RunSession(options, [&file](const Session& session, const Batch& batch, const StepResult& step) {
         return file->Write(PredictionLines(batch, step, session.graph().outputs()));
       });
-  if (!result.ok() && options.labels == Labels::kPresent && absl::StrContains(result.status().message(), "label")) {
+  if (!result.ok() && options.labels == Labels::kPresent && SaysNoLabel(result.status().message())) {
     return absl::Status(result.status().code(),
                         absl::StrCat(result.status().message(), "; inputs without labels are read with --no-labels"));
   }

@@ -4,7 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/job/resume_check.h"
@@ -25,6 +24,19 @@ constexpr uint64_t kReadableBytes = uint64_t{1} << 30;
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+// The directory as such, whichever way it is written: links, dots and slashes at the end.
+fs::path Plain(const std::string& path) {
+  std::error_code error;
+  fs::path plain = fs::weakly_canonical(path, error);
+  if (error) plain = fs::path(path).lexically_normal();
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+bool LiesIn(const std::string& path, const std::string& dir) {
+  const fs::path from_dir = Plain(path).lexically_relative(Plain(dir));
+  return !from_dir.empty() && *from_dir.begin() != "..";
 }
 
 // Bytes of the inputs, as they lie on the disk.
@@ -96,14 +108,14 @@ absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::s
   return unseen;
 }
 
-absl::Status CheckOutput(const std::string& dir, const std::string& resume) {
-  if (resume == kLatest || absl::StartsWith(absl::StrCat(resume, "/"), absl::StrCat(dir, "/"))) return absl::OkStatus();
+absl::Status CheckOutput(const std::string& field, const std::string& dir, const std::string& resume) {
+  if (resume == kLatest || (!resume.empty() && LiesIn(resume, dir))) return absl::OkStatus();
   if (!Exists(dir)) return absl::OkStatus();
   SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
   SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
   if (complete.empty() && damaged.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "--output: ", dir, " holds ", complete.size() + damaged.size(), " checkpoints already, the newest is ",
+      field, ": ", dir, " holds ", complete.size() + damaged.size(), " checkpoints already, the newest is ",
       complete.empty() ? absl::StrCat(damaged.back().first, ", which cannot be read")
                        : absl::StrCat(complete.back().first, " of job ", complete.back().second.job().name()),
       ": go on from it with --resume, let the new model take its place with --overwrite, or name another directory"));

@@ -25,9 +25,9 @@ absl::StatusOr<Preflight> CheckJobHere(const Job& job);
 // training is an error.
 absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::string& resume);
 
-// `dir` is to take a run's checkpoints, which push out older ones: FAILED_PRECONDITION when it holds any, unless the
-// run goes on from one of these.
-absl::Status CheckOutput(const std::string& dir, const std::string& resume);
+// `dir`, which `field` names, is to take a run's checkpoints, which push out older ones: FAILED_PRECONDITION when it
+// holds any, unless the run goes on from one of these.
+absl::Status CheckOutput(const std::string& field, const std::string& dir, const std::string& resume);
 
 }  // namespace shoal
 

@@ -226,6 +226,10 @@ TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice 
   CHECK(HighestCheckpointNumber(dir).value() == 7);
   std::ofstream(dir + "/ckpt-00000011") << "a file";
   CHECK(HighestCheckpointNumber(dir).value() == 11);
+  // What is no name has no number, and the next one is never 0.
+  for (const char* other : {"/ckpt-+12", "/ckpt- 12", "/ckpt-18446744073709551615"})
+    fs::create_directories(dir + other);
+  CHECK(HighestCheckpointNumber(dir).value() == 11);
   CHECK(CommitCheckpoint(dir, "c4", all->at(1).second, 2).value() == dir + "/c4");
   CHECK(ReadManifest(dir + "/nothing", nullptr).status().code() == absl::StatusCode::kNotFound);
   CHECK_FALSE(CheckWritable("/proc/shoal").ok());

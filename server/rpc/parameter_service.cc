@@ -156,12 +156,14 @@ class ParameterGrpcServer::Service : public RawService {
       Refuse(call.get(), status);
       return reactor;
     }
-    server_->Pull(&call->owned.request, TimeoutOf(*context), &call->reply, [this, call, response](absl::Status done) {
-      call->Finish([&] {
-        if (done.ok()) *response = call->Encode(pool());
-        return ToGrpc(done);
-      });
-    });
+    // A parked pull may be answered after this service has gone, and then dies with the pool it came from.
+    server_->Pull(&call->owned.request, TimeoutOf(*context), &call->reply,
+                  [pool = pool()->shared_from_this(), call, response](absl::Status done) {
+                    call->Finish([&] {
+                      if (done.ok()) *response = call->Encode(pool.get());
+                      return ToGrpc(done);
+                    });
+                  });
     return reactor;
   }
 

@@ -441,6 +441,11 @@ batch: {size: 10}
         self.assertIn("--no-labels", result.stderr)
         self.assertEqual(self.check(0, *bare, "--no-labels").stdout, with_labels)
         self.assertEqual(with_labels.count("\n"), 100)
+        os.mkdir(self.path("labels"))
+        result = self.check(1, "predict", "--checkpoint", self.path("model"), "--output", "-", "--data",
+                            self.path("labels/label.csv"))
+        self.assertIn("labels/label.csv: cannot open", result.stderr)
+        self.assertNotIn("--no-labels", result.stderr)
 
     def test_train_never_removes_what_another_run_left(self):
         job, model = self.make_job(200, 50), self.path("model")
@@ -456,7 +461,26 @@ batch: {size: 10}
         self.assertTrue(os.path.isdir(first))
         second = json.loads(self.check(0, *train, "--overwrite").stdout)["checkpoint"]
         self.assertNotEqual(first, second)
-        self.check(0, *train, "--resume")
+        third = json.loads(self.check(0, *train, "--resume").stdout)["checkpoint"]
+        # However the directory is written, a checkpoint of it may be gone on from.
+        os.symlink(model, self.path("link"))
+        again = ["train", job, "--runs", "", "--json"]
+        for output, prefix in ((model + "/", ""), (model, self.path("link/")), (model + "//.", ""), ("model/", "model/")):
+            resume = prefix + os.path.basename(third) if prefix else third
+            third = json.loads(self.check(0, *again, "--output", output, "--resume", resume + ("/" if prefix else ""),
+                                          cwd=self.folder).stdout)["checkpoint"]
+            self.assertEqual(os.path.dirname(third), model)
+        os.mkdir(self.path("model2"))
+        shutil.copytree(third, self.path("model2/ckpt-00000001"))
+        result = self.check(1, *again, "--output", self.path("model2"), "--resume", third)  # the name alone is like it
+        self.assertIn("--output: %s holds 1 checkpoints already" % self.path("model2"), result.stderr)
+        # A job's own directory is no less somebody's model.
+        own = [*again, "--set", "checkpoint.dir=" + model]
+        result = self.check(1, *own, "--set", "name=other")
+        self.assertIn("checkpoint.dir: %s holds" % model, result.stderr)
+        self.check(0, "checkpoint", "verify", third)
+        self.check(0, *own, "--resume")
+        self.check(0, *own, "--overwrite")
         os.mkdir(self.path("empty"))
         self.check(0, "train", job, "--output", self.path("empty"), "--runs", "")
 
@@ -476,6 +500,14 @@ batch: {size: 10}
             result = self.check(1, "checkpoint", verb, self.path("empty"))
             self.assertIn(self.path("empty") + ": holds no complete checkpoint", result.stderr)
             self.assertIn("/nonexist", self.check(1, "checkpoint", verb, "/nonexist").stderr)
+
+    def test_a_checkpoint_is_listed_by_its_own_directory(self):
+        self.check(0, "train", self.make_job(200, 50), "--output", self.path("model"), "--runs", "")
+        all_of_them = json.loads(self.check(0, "checkpoint", "ls", self.path("model"), "--json").stdout)["checkpoints"]
+        self.assertEqual(len(all_of_them), 1)
+        one = all_of_them[0]["path"]
+        self.assertEqual(json.loads(self.check(0, "checkpoint", "ls", one, "--json").stdout)["checkpoints"], all_of_them)
+        self.assertIn(one, self.check(0, "checkpoint", "ls", one).stdout)
 
     def test_predict_replaces_files_but_writes_to_devices_and_links(self):
         model = self.path("model")
@@ -616,6 +648,9 @@ class ClusterTest(CliTest):
         self.assertEqual(worker.stop(), (0, ""))
         for _ in range(2):
             self.assertIn("w0 is LEFT: there is nothing to drain", self.check(1, "drain", "w0", *at).stderr)
+            self.assertIn("w0: LEFT already", self.check(0, "drain", "w0", "--wait", *at).stdout)
+        self.assertEqual(json.loads(self.check(0, "drain", "w0", "--wait", "--json", *at).stdout),
+                         {"name": "w0", "state": "LEFT"})
         for daemon in (server, scheduler):
             self.assertEqual(daemon.stop(), (0, ""))
 

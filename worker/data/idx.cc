@@ -229,8 +229,13 @@ class IdxRecordFormat : public RecordFormat {
                                                      " in the name (data.format.idx.images_marker)"));
     }
     LabelFile labels;
-    SHOAL_ASSIGN_OR_RETURN(labels.content, FileContent::Open(absl::StrReplaceAll(
-                                               images_path, {{options_.images_marker(), options_.labels_marker()}})));
+    auto content =
+        FileContent::Open(absl::StrReplaceAll(images_path, {{options_.images_marker(), options_.labels_marker()}}));
+    if (!content.ok()) {
+      return absl::Status(content.status().code(),
+                          absl::StrCat(images_path, ": its labels: ", content.status().message()));
+    }
+    labels.content = *std::move(content);
     SHOAL_ASSIGN_OR_RETURN(labels.header, ReadHeader(*labels.content));
     if (labels.header.record_bytes != 1 || labels.header.records != images.records) {
       return HeaderError(*labels.content, 4, "number of labels",
