@@ -34,16 +34,10 @@ ByStream QuickNeeds(const JobSchema& schema, const PushRequest& request, const O
 uint64_t ExactNeed(const JobSchema& schema, const PushRequest& request, const OwnerMap& map,
                    const ReplicaStream* stream) {
   const PushRange range = RangeOf(schema, request);
-  PushSlices slices(schema, request, nullptr);
-  PartitionGradients gradients;
-  uint64_t bytes = 0;
-  for (uint32_t p : request.partitions) {
-    gradients.rows.clear();
-    gradients.dense = slices.Next(&gradients.rows);
-    if (map.at[p].stream.get() == stream && map.Serving(p) != nullptr)
-      bytes += map.Serving(p)->NewBytes(range, gradients);
-  }
-  return bytes;
+  return SumOverServed(schema, request, map,
+                       [&](uint32_t id, const Partition& partition, const PartitionGradients& gradients) {
+                         return map.at[id].stream.get() == stream ? partition.NewBytes(range, gradients) : 0;
+                       });
 }
 
 }  // namespace

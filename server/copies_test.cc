@@ -1,7 +1,6 @@
 // Partitions that are copied several at a time, by threads, over a network that loses, doubles, delays and reorders.
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <thread>
@@ -49,9 +48,7 @@ class BadNetwork {
  public:
   explicit BadNetwork(uint64_t seed) : random_({seed, 9}) {}
   ReplicaConnector Connector() {
-    return [this](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
-      return std::unique_ptr<ReplicaClient>(new Client(this, address.process()));
-    };
+    return ConnectorOf([this](uint64_t process, const ReplicaRequest& request) { return Send(process, request); });
   }
   // Delivers while it lives, which must be within the life of the cluster. REQUIRES: nothing is sent yet.
   class Postman {
@@ -76,18 +73,6 @@ class BadNetwork {
   }
 
  private:
-  class Client : public ReplicaClient {
-   public:
-    Client(BadNetwork* network, uint64_t process) : network_(*network), process_(process) {}
-    void Replicate(const ReplicaRequest& request, absl::Duration, Done done) override {
-      done(network_.Send(process_, request));
-    }
-
-   private:
-    BadNetwork& network_;
-    const uint64_t process_;
-  };
-
   absl::StatusOr<ReplicaReply> Deliver(uint64_t process, const ReplicaRequest& request) {
     return cluster_->server(static_cast<int>(process) - 100).Replicate(request);
   }
@@ -147,10 +132,9 @@ TestBatch Batch(uint64_t number) {
 
 TEST_CASE("Copies: several at a time over a bad network, while pushes go on, are what the source is",
           "[server][unit]") {
-  const char* text = std::getenv("SHOAL_TEST_SEED");
-  const uint64_t first = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const std::vector<uint64_t> seeds = TestSeeds(12);
   uint64_t copied = 0, most_at_once = 0;
-  for (uint64_t seed = first; seed < first + (text == nullptr ? 12 : 1); ++seed) {
+  for (uint64_t seed : seeds) {
     INFO("seed " << seed << " (SHOAL_TEST_SEED)");
     BadNetwork network(seed);
     JobConfig config = TestCluster::DefaultConfig();
@@ -203,7 +187,7 @@ TEST_CASE("Copies: several at a time over a bad network, while pushes go on, are
     }
   }
   std::cout << copied << " copied at the first attempt, up to " << most_at_once << " messages at a time\n";
-  if (text != nullptr) return;
+  if (seeds.size() == 1) return;
   CHECK(copied > 0);
   CHECK(most_at_once > 1);
 }

@@ -1,8 +1,8 @@
 // Random interleavings of pushes, moves, backups, losses and cuts for one partition: every batch counts once, and what
 // was acknowledged survives a promotion.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <iostream>
+#include <vector>
 
 #include "base/random.h"
 #include "server/test_cluster.h"
@@ -97,18 +97,7 @@ class World {
       Train();
       inside_ = false;
     }
-    switch (random_.Below(12)) {
-      case 0:
-        return ReplicaFate::kLoseRequest;
-      case 1:
-        return ReplicaFate::kLoseReply;
-      case 2:
-        return ReplicaFate::kDouble;
-      case 3:
-        return ReplicaFate::kReplayOlder;
-      default:
-        return ReplicaFate::kDeliver;
-    }
+    return FateOf(random_.Below(12));
   }
 
   // All but those that are cut off get the view; only `s` has tasks.
@@ -238,11 +227,9 @@ class World {
 
 TEST_CASE("Replication: random interleavings count every batch once and lose nothing that a backup confirmed",
           "[server][unit]") {
-  const char* text = std::getenv("SHOAL_TEST_SEED");
-  const uint64_t first = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  const uint64_t seeds = text == nullptr ? 100 : 1;
+  const std::vector<uint64_t> seeds = TestSeeds(100);
   uint64_t promotions = 0, moves = 0, restores = 0;
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+  for (uint64_t seed : seeds) {
     INFO("seed " << seed << " (SHOAL_TEST_SEED)");
     World world(seed);
     for (int step = 0; step < 120; ++step) world.Step();
@@ -252,7 +239,7 @@ TEST_CASE("Replication: random interleavings count every batch once and lose not
     restores += world.restores();
   }
   std::cout << promotions << " promotions, " << moves << " moves, " << restores << " restores\n";
-  if (text != nullptr) return;
+  if (seeds.size() == 1) return;
   CHECK(promotions > 50);
   CHECK(moves > 100);
   CHECK(restores > 50);

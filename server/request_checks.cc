@@ -240,6 +240,19 @@ const float* PushSlices::Next(std::pmr::vector<RowGradients>* out) {
   return dense;
 }
 
+uint64_t SumOverServed(const JobSchema& schema, const PushRequest& request, const OwnerMap& map,
+                       absl::FunctionRef<uint64_t(uint32_t id, const Partition&, const PartitionGradients&)> bytes) {
+  uint64_t sum = 0;
+  PushSlices slices(schema, request, nullptr);
+  PartitionGradients gradients;
+  for (uint32_t id : request.partitions) {
+    gradients.rows.clear();
+    gradients.dense = slices.Next(&gradients.rows);
+    if (map.Serving(id) != nullptr) sum += bytes(id, *map.Serving(id), gradients);
+  }
+  return sum;
+}
+
 PushRange RangeOf(const JobSchema& schema, const PushRequest& request) {
   PushRange range;
   range.split = request.pass * schema.splits + request.split;

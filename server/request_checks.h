@@ -5,11 +5,13 @@
 #include <memory_resource>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/buffer_pool.h"
 #include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
+#include "server/owner_map.h"
 #include "server/parameter_server.h"
 #include "server/store/job_schema.h"
 #include "server/store/partition.h"
@@ -65,6 +67,10 @@ class PushSlices {
   uint64_t dense_offset_ = 0;
   size_t next_ = 0;
 };
+
+// The sum of what `bytes` says of each partition of a checked push that is served here.
+uint64_t SumOverServed(const JobSchema& schema, const PushRequest& request, const OwnerMap& map,
+                       absl::FunctionRef<uint64_t(uint32_t id, const Partition&, const PartitionGradients&)> bytes);
 
 // The range of a push, its split numbered over all passes.
 PushRange RangeOf(const JobSchema& schema, const PushRequest& request);

@@ -50,30 +50,19 @@ absl::Status ServerJob::Reserve(const PushRequest& request, const OwnerMap& map,
   *reserved = 0;
   const uint64_t limit = schema_->hard_limit_bytes;
   if (limit == 0) return absl::OkStatus();
-  const auto fits = [&](uint64_t bytes) {
-    const int64_t more = static_cast<int64_t>(bytes);
-    const int64_t promised = stats_.reserved_bytes.fetch_add(more) + more;
-    if (stats_.used_bytes.load() + promised <= static_cast<int64_t>(limit)) return true;
-    stats_.reserved_bytes -= more;
-    return false;
-  };
   const uint64_t bound = QuickBound(request);
-  if (fits(bound)) {
+  if (stats_.TryReserve(bound, limit)) {
     *reserved = bound;
     return absl::OkStatus();
   }
   // Near the limit only: count exactly. Partitions that will not accept the push need nothing.
-  uint64_t exact = 0;
   const PushRange range = RangeOf(*schema_, request);
-  PushSlices slices(*schema_, request, nullptr);
-  PartitionGradients gradients;
-  for (uint32_t partition : request.partitions) {
-    gradients.rows.clear();
-    gradients.dense = slices.Next(&gradients.rows);
-    if (map.Serving(partition) != nullptr) exact += map.Serving(partition)->GrowthBytes(range, gradients);
-  }
+  const uint64_t exact =
+      SumOverServed(*schema_, request, map, [&](uint32_t, const Partition& partition, const auto& gradients) {
+        return partition.GrowthBytes(range, gradients);
+      });
   if (exact == 0) return absl::OkStatus();
-  if (fits(exact)) {
+  if (stats_.TryReserve(exact, limit)) {
     *reserved = exact;
     return absl::OkStatus();
   }

@@ -15,6 +15,14 @@ std::string FreshDirectory(const std::string& name) {
   return path;
 }
 
+std::vector<uint64_t> TestSeeds(uint64_t count) {
+  const char* text = std::getenv("SHOAL_TEST_SEED");
+  if (text != nullptr) return {std::strtoull(text, nullptr, 10)};
+  std::vector<uint64_t> seeds;
+  for (uint64_t seed = 1; seed <= count; ++seed) seeds.push_back(seed);
+  return seeds;
+}
+
 JobConfig BspConfig(uint32_t lanes) {
   JobConfig config = TestCluster::DefaultConfig();
   config.mutable_job()->mutable_sync()->mutable_bsp()->set_lanes(lanes);

@@ -38,6 +38,9 @@ JobConfig BspConfig(uint32_t lanes);
 // keys.
 TestBatch BspContribution(uint32_t lane, uint64_t round, uint64_t keys);
 
+// Seeds 1 to `count`, or the one that SHOAL_TEST_SEED names.
+std::vector<uint64_t> TestSeeds(uint64_t count);
+
 // Table "t" (dim 2) and tensor "w" (3 x 4) on `servers` servers. Not thread-safe; distinct clusters are independent.
 class TestCluster {
  public:

@@ -15,36 +15,57 @@ namespace shoal {
 
 enum class ReplicaFate { kDeliver, kLoseRequest, kLoseReply, kDouble, kReplayOlder };
 
+// One of the first four draws, 0 to 3, is a fault; any other: delivered.
+inline ReplicaFate FateOf(uint64_t draw) {
+  switch (draw) {
+    case 0:
+      return ReplicaFate::kLoseRequest;
+    case 1:
+      return ReplicaFate::kLoseReply;
+    case 2:
+      return ReplicaFate::kDouble;
+    case 3:
+      return ReplicaFate::kReplayOlder;
+    default:
+      return ReplicaFate::kDeliver;
+  }
+}
+
+// Clients whose calls are answered at once by `send`, which must outlive them.
+using ReplicaSend = std::function<absl::StatusOr<ReplicaReply>(uint64_t process, const ReplicaRequest&)>;
+inline ReplicaConnector ConnectorOf(ReplicaSend send) {
+  class Client : public ReplicaClient {
+   public:
+    Client(ReplicaSend send, uint64_t process) : send_(std::move(send)), process_(process) {}
+    void Replicate(const ReplicaRequest& request, absl::Duration, Done done) override {
+      done(send_(process_, request));
+    }
+
+   private:
+    const ReplicaSend send_;
+    const uint64_t process_;
+  };
+  return [send = std::move(send)](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
+    return std::unique_ptr<ReplicaClient>(new Client(send, address.process()));
+  };
+}
+
 // Delivers at once, on the caller's thread. Not thread-safe.
 class ReplicaNetwork {
  public:
   void Add(uint64_t process, ParameterServer* server) { servers_[process] = server; }
   void Kill(uint64_t process) { servers_.erase(process); }
   // How a message reaches a server; empty: a direct call.
-  std::function<absl::StatusOr<ReplicaReply>(uint64_t process, const ReplicaRequest&)> transport;
+  ReplicaSend transport;
   // What happens to each message; empty: it is delivered.
   std::function<ReplicaFate(const ReplicaRequest&)> fate;
   uint64_t messages() const { return messages_; }
 
   ReplicaConnector Connector() {
-    return [this](const ServerAddress& address) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
-      return std::unique_ptr<ReplicaClient>(new Client(this, address.process()));
-    };
+    return ConnectorOf([this](uint64_t process, const ReplicaRequest& request) { return Send(process, request); });
   }
 
  private:
-  class Client : public ReplicaClient {
-   public:
-    Client(ReplicaNetwork* network, uint64_t process) : network_(*network), process_(process) {}
-    void Replicate(const ReplicaRequest& request, absl::Duration, Done done) override {
-      done(network_.Send(process_, request));
-    }
-
-   private:
-    ReplicaNetwork& network_;
-    const uint64_t process_;
-  };
-
   absl::StatusOr<ReplicaReply> Send(uint64_t process, const ReplicaRequest& request) {
     ++messages_;
     const ReplicaFate now = fate ? fate(request) : ReplicaFate::kDeliver;

@@ -1,9 +1,12 @@
 #include "local/bench/bench_job.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/status_macros.h"
 
 namespace shoal {
 namespace {
@@ -30,6 +33,16 @@ void SetOptimizer(const std::string& name, Optimizer* optimizer) {
 }  // namespace
 
 uint64_t BenchKey(uint64_t i) { return Mix64(i + 1); }
+
+absl::Status PushAllKeys(const BenchJob& job, absl::FunctionRef<absl::Status(const std::vector<uint64_t>& keys)> push) {
+  std::vector<uint64_t> keys;
+  for (uint64_t at = 0; at < job.rows; at += keys.size()) {
+    keys.clear();
+    for (uint64_t i = at; i < std::min<uint64_t>(job.rows, at + 32 * kBenchKeys); ++i) keys.push_back(BenchKey(i));
+    SHOAL_RETURN_IF_ERROR(push(keys));
+  }
+  return absl::OkStatus();
+}
 
 JobConfig MakeBenchConfig(const BenchJob& job) {
   JobConfig config;

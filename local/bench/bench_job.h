@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "proto/scheduler.pb.h"
 
@@ -25,6 +27,8 @@ inline constexpr int kBenchSplits = 64;
 
 // Row `i` of the table has this key; a bijection, so that keys are as scattered as hashes.
 uint64_t BenchKey(uint64_t i);
+// Calls push with the keys of all rows, some hundred thousand at a time, up to the first error.
+absl::Status PushAllKeys(const BenchJob& job, absl::FunctionRef<absl::Status(const std::vector<uint64_t>& keys)> push);
 
 // The job and its plan: mean gradients, asp, guard on, as a job file without these fields has them.
 JobConfig MakeBenchConfig(const BenchJob& job);

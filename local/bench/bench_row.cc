@@ -73,6 +73,7 @@ std::string ToTextLine(const BenchRow& row) {
 }
 
 double ThreadCpuSeconds() { return Seconds(CLOCK_THREAD_CPUTIME_ID); }
+double ProcessCpuSeconds() { return Seconds(CLOCK_PROCESS_CPUTIME_ID); }
 double WallSeconds() { return Seconds(CLOCK_MONOTONIC); }
 
 }  // namespace shoal

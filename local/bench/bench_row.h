@@ -41,6 +41,8 @@ std::string ToTextLine(const BenchRow& row);
 
 // CPU time of the calling thread: what other processes take from it does not count.
 double ThreadCpuSeconds();
+// ... and of all threads of the process.
+double ProcessCpuSeconds();
 double WallSeconds();
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 
@@ -15,6 +16,25 @@ constexpr uint64_t kSelf = 100;  // process number of the server
 constexpr RequestHeader kHeader = {1, 1, 1, 1};
 
 }  // namespace
+
+absl::Status PushShare(const BenchShare& share, uint32_t dim, const float* gradients, PushRequest head,
+                       ParameterServer* server) {
+  const uint32_t table = 0;
+  head.partitions = share.partitions;
+  PushGroup group;
+  group.keys = share.keys;
+  group.counts = share.counts;
+  group.tables = {&table, 1};
+  group.dims = {&dim, 1};
+  group.gradients = {gradients};
+  head.groups.push_back(group);
+  PushReply reply;
+  absl::Status status;
+  server->Push(&head, &reply, [&](absl::Status s) { status = s; });
+  SHOAL_RETURN_IF_ERROR(status);
+  if (!reply.exceptions.empty()) return absl::InternalError("a partition did not take a push");
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<OneServer>> OneServer::Create(const BenchJob& job) {
   auto out = std::unique_ptr<OneServer>(new OneServer(job));
@@ -55,38 +75,21 @@ absl::Status OneServer::Pull(const BenchShare& share, float* out) {
 }
 
 absl::Status OneServer::Push(const BenchShare& share, const float* gradients) {
-  PushRequest request;
-  request.header = kHeader;
-  request.lease = 1;
-  request.begin = records_;
+  PushRequest head;
+  head.header = kHeader;
+  head.lease = 1;
+  head.begin = records_;
   records_ += kExamples;
-  request.end = records_;
-  request.examples = kExamples;
-  request.partitions = share.partitions;
-  PushGroup group;
-  group.keys = share.keys;
-  group.counts = share.counts;
-  group.tables = tables_;
-  group.dims = dims_;
-  group.gradients = {gradients};
-  request.groups.push_back(group);
-  PushReply reply;
-  absl::Status status;
-  server_.Push(&request, &reply, [&](absl::Status s) { status = s; });
-  SHOAL_RETURN_IF_ERROR(status);
-  if (!reply.exceptions.empty()) return absl::InternalError("a partition did not take a push");
-  return absl::OkStatus();
+  head.end = records_;
+  head.examples = kExamples;
+  return PushShare(share, job_.dim, gradients, std::move(head), &server_);
 }
 
 absl::Status OneServer::Fill() {
-  std::vector<uint64_t> keys;
-  for (uint64_t at = 0; at < job_.rows; at += keys.size()) {
-    keys.clear();
-    for (uint64_t i = at; i < std::min<uint64_t>(job_.rows, at + 32 * kBenchKeys); ++i) keys.push_back(BenchKey(i));
+  return PushAllKeys(job_, [&](const std::vector<uint64_t>& keys) {
     const std::vector<float> gradients(keys.size() * job_.dim, 0.5f);
-    SHOAL_RETURN_IF_ERROR(Push(Share(keys), gradients.data()));
-  }
-  return absl::OkStatus();
+    return Push(Share(keys), gradients.data());
+  });
 }
 
 uint64_t AvailableBytes() {

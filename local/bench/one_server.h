@@ -13,6 +13,11 @@
 
 namespace shoal {
 
+// Pushes gradients of the benchmark's table, |keys| x dim, to its server. `head`: header, split, lease, records and
+// examples of the push. An error, too, when a partition did not take it.
+absl::Status PushShare(const BenchShare& share, uint32_t dim, const float* gradients, PushRequest head,
+                       ParameterServer* server);
+
 // Not thread-safe.
 class OneServer {
  public:

@@ -27,14 +27,6 @@ void RoomGrants::Applied(uint64_t source, uint32_t partition, const Partition::S
   stats_.reserved_bytes -= static_cast<int64_t>(used);
 }
 
-bool RoomGrants::Take(uint64_t bytes) {
-  const int64_t more = static_cast<int64_t>(bytes);
-  const int64_t promised = stats_.reserved_bytes.fetch_add(more) + more;
-  if (stats_.used_bytes.load() + promised <= limit_) return true;
-  stats_.reserved_bytes -= more;
-  return false;
-}
-
 uint64_t RoomGrants::Grant(uint64_t source, uint64_t wanted) {
   MutexLock lock(&mu_);
   uint64_t& grant = grants_[source];
@@ -42,7 +34,7 @@ uint64_t RoomGrants::Grant(uint64_t source, uint64_t wanted) {
   const uint64_t share = std::min((grant + static_cast<uint64_t>(free)) / kShare, kMostBytes);
   for (const uint64_t target : {std::max(wanted, share), share}) {
     if (target <= grant) return grant;
-    if (!Take(target - grant)) continue;
+    if (!stats_.TryReserve(target - grant, static_cast<uint64_t>(limit_))) continue;
     grant = target;
     return grant;
   }

@@ -33,9 +33,6 @@ class RoomGrants {
   void Keep(absl::FunctionRef<std::map<uint32_t, uint64_t>()> copies_here);
 
  private:
-  // Reserves more if it is there.
-  bool Take(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
   StoreStats& stats_;
   const int64_t limit_;
   Mutex mu_;

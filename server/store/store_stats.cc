@@ -16,6 +16,14 @@ void SlotCounts::Add(const SlotCounts& other) {
 StoreStats::StoreStats(uint64_t tables, uint32_t slots)
     : table_bytes(tables), slots_(slots), counters_(tables * slots) {}
 
+bool StoreStats::TryReserve(uint64_t bytes, uint64_t limit_bytes) {
+  const int64_t more = static_cast<int64_t>(bytes);
+  const int64_t promised = reserved_bytes.fetch_add(more) + more;
+  if (used_bytes.load() + promised <= static_cast<int64_t>(limit_bytes)) return true;
+  reserved_bytes -= more;
+  return false;
+}
+
 void StoreStats::Add(uint32_t table, uint32_t slot, const SlotCounts& counts) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   Counters& to = counters_[uint64_t{table} * slots_ + slot];

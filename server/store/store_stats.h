@@ -32,6 +32,9 @@ class StoreStats {
   SlotCounts Of(uint32_t table, uint32_t slot) const;
   SlotCounts OfTable(uint32_t table) const;
 
+  // Counts the bytes as reserved, unless used and reserved ones would exceed the limit.
+  bool TryReserve(uint64_t bytes, uint64_t limit_bytes);
+
   std::vector<std::atomic<int64_t>> table_bytes;  // slabs and index
   std::atomic<int64_t> dense_bytes{0};
   std::atomic<uint64_t> dense_refused{0};  // blocks refused by the guard

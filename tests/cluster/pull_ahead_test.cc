@@ -1,6 +1,7 @@
 // Lanes that lease, open and pull the next split while they compute the last batch of this one.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -42,19 +43,24 @@ class OrderClient : public ForwardingParameterClient {
   Order& order_;
 };
 
+std::unique_ptr<LocalCluster> StartOrdered(Order* order) {
+  LocalClusterOptions options;
+  options.pull_ahead = true;
+  options.wrap = [order](int, std::unique_ptr<ParameterClient> inner) {
+    return std::make_unique<OrderClient>(std::move(inner), order);
+  };
+  auto cluster = LocalCluster::Start(options);
+  REQUIRE(cluster.ok());
+  return *std::move(cluster);
+}
+
 TEST_CASE("Pull ahead: each batch's rows are asked for before the one before is pushed, across splits and passes",
           "[cluster]") {
   TempDir dir;
   const Job job = CountingJob(dir.path(), 20000, 2, "asp");
   Order order;
-  LocalClusterOptions options;
-  options.pull_ahead = true;
-  options.wrap = [&](int, std::unique_ptr<ParameterClient> inner) {
-    return std::make_unique<OrderClient>(std::move(inner), &order);
-  };
-  auto cluster = LocalCluster::Start(options);
-  REQUIRE(cluster.ok());
-  RequireExact(job, RunJob((*cluster)->scheduler(), job, {}));
+  const std::unique_ptr<LocalCluster> cluster = StartOrdered(&order);
+  RequireExact(job, RunJob(cluster->scheduler(), job, {}));
   REQUIRE(order.ends > 4);
   REQUIRE(order.pulls == order.pushes);
   // The very last one.
@@ -73,14 +79,8 @@ TEST_CASE("Pull ahead: a job that forbids it has rows asked for only when the ba
   TempDir dir;
   const Job job = CountingJob(dir.path(), 20000, 1, sync);
   Order order;
-  LocalClusterOptions options;
-  options.pull_ahead = true;
-  options.wrap = [&](int, std::unique_ptr<ParameterClient> inner) {
-    return std::make_unique<OrderClient>(std::move(inner), &order);
-  };
-  auto cluster = LocalCluster::Start(options);
-  REQUIRE(cluster.ok());
-  const absl::StatusOr<JobStatus> status = RunJob((*cluster)->scheduler(), job, {});
+  const std::unique_ptr<LocalCluster> cluster = StartOrdered(&order);
+  const absl::StatusOr<JobStatus> status = RunJob(cluster->scheduler(), job, {});
   RequireExact(job, status);
   REQUIRE(order.pulls > 8);
   REQUIRE(order.early == (ahead ? order.pulls - 1 : 0));

@@ -10,12 +10,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -24,6 +24,7 @@
 #include "base/status_macros.h"
 #include "local/bench/bench_job.h"
 #include "local/bench/bench_row.h"
+#include "local/bench/one_server.h"
 #include "server/checkpoint/checkpoint.h"
 #include "server/parameter_server.h"
 
@@ -67,37 +68,26 @@ class Cluster {
     const uint64_t begin = records_[lane];
     records_[lane] += kExamples;
     for (size_t s = 0; s < servers_.size(); ++s) {
-      const BenchShare share = ShareOf(keys, owner_, static_cast<uint32_t>(s));
-      PushRequest request;
-      request.header = {1, run_, 1, 1};
-      request.split = lane;
-      request.lease = 1;
-      request.begin = begin;
-      request.end = begin + kExamples;
-      request.examples = kExamples;
-      request.partitions = share.partitions;
-      PushGroup group;
-      group.keys = share.keys;
-      group.counts = share.counts;
-      group.tables = tables_;
-      group.dims = dims_;
-      group.gradients = {gradients};
-      request.groups.push_back(group);
-      PushReply reply;
-      absl::Status status;
-      servers_[s]->Push(&request, &reply, [&](absl::Status done) { status = std::move(done); });
-      SHOAL_CHECK(status.ok());
+      PushRequest head;
+      head.header = {1, run_, 1, 1};
+      head.split = lane;
+      head.lease = 1;
+      head.begin = begin;
+      head.end = begin + kExamples;
+      head.examples = kExamples;
+      SHOAL_CHECK(PushShare(ShareOf(keys, owner_, static_cast<uint32_t>(s)), job_.dim, gradients, std::move(head),
+                            servers_[s].get())
+                      .ok());
     }
   }
 
   void Fill() {
-    std::vector<uint64_t> keys;
-    const std::vector<float> gradients(32 * kBenchKeys * config_.plan().model().tables(0).dim(), 0.5f);
-    for (uint64_t at = 0; at < job_.rows; at += keys.size()) {
-      keys.clear();
-      for (uint64_t i = at; i < std::min<uint64_t>(job_.rows, at + 32 * kBenchKeys); ++i) keys.push_back(BenchKey(i));
+    const std::vector<float> gradients(32 * kBenchKeys * job_.dim, 0.5f);
+    const absl::Status all = PushAllKeys(job_, [&](const std::vector<uint64_t>& keys) {
       Push(0, keys, gradients.data());
-    }
+      return absl::OkStatus();
+    });
+    SHOAL_CHECK(all.ok());
   }
 
   absl::StatusOr<std::string> Save(const std::string& dir, const std::string& name, uint64_t sequence,
@@ -135,7 +125,7 @@ class Cluster {
 
  private:
   Cluster(const BenchJob& job, int servers, uint64_t run)
-      : job_(job), run_(run), config_(MakeBenchConfig(job)), dims_{job.dim}, records_(kBenchSplits, 0) {
+      : job_(job), run_(run), config_(MakeBenchConfig(job)), records_(kBenchSplits, 0) {
     config_.mutable_job()->mutable_checkpoint()->set_full_every(9);
     for (int s = 0; s < servers; ++s) {
       ParameterServerOptions options;
@@ -154,8 +144,6 @@ class Cluster {
   const BenchJob job_;
   const uint64_t run_;
   JobConfig config_;
-  const std::vector<uint32_t> tables_ = {0};
-  const std::vector<uint32_t> dims_;
   std::vector<uint32_t> owner_;
   std::vector<uint64_t> records_;  // by lane
   std::vector<std::unique_ptr<ParameterServer>> servers_;
@@ -222,13 +210,6 @@ void Forget(const std::string& dir) {
   }
 }
 
-// CPU time of all threads: what other processes take from the machine does not count.
-double CpuSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 double Rate(uint64_t bytes, double seconds) { return 1e-9 * static_cast<double>(bytes) / seconds; }
 
 absl::Status Run(const Options& options) {
@@ -251,10 +232,10 @@ absl::Status Run(const Options& options) {
     after = load.Rate(pause);
   }
   SHOAL_RETURN_IF_ERROR(full.status());
-  const double cpu = CpuSeconds();
+  const double cpu = ProcessCpuSeconds();
   uint64_t quiet_bytes = 0;
   SHOAL_RETURN_IF_ERROR(cluster->Save(options.dir + "/quiet", "c1", 1, "", &quiet_bytes).status());
-  const double save_cpu = CpuSeconds() - cpu;
+  const double save_cpu = ProcessCpuSeconds() - cpu;
   fs::remove_all(options.dir + "/quiet");
   full = cluster->Save(options.dir, "c2", 2, "", &full_bytes);
   SHOAL_RETURN_IF_ERROR(full.status());
@@ -270,9 +251,9 @@ absl::Status Run(const Options& options) {
   fs::remove(plain);
   Forget(*full);
   Forget(*delta);
-  const double loading = WallSeconds(), load_begun = CpuSeconds();
+  const double loading = WallSeconds(), load_begun = ProcessCpuSeconds();
   SHOAL_ASSIGN_OR_RETURN(cluster, Cluster::Create(options.job, options.restore_servers, 2, *delta));
-  const double load_seconds = WallSeconds() - loading, load_cpu = CpuSeconds() - load_begun;
+  const double load_seconds = WallSeconds() - loading, load_cpu = ProcessCpuSeconds() - load_begun;
   const auto loaded = cluster->Digest();
   std::printf("%llu rows of dim %u, %d servers\n", static_cast<unsigned long long>(digest.second), options.job.dim,
               options.servers);

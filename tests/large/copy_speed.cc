@@ -2,21 +2,20 @@
 //   copy_speed [--rows N] [--dim N] [--at-once N] [--round-trip-ms N]
 // --round-trip-ms: as if the other server were so far away.
 // Exits 1 when the rows that have arrived are not the same.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "local/bench/bench_job.h"
 #include "local/bench/bench_row.h"
+#include "local/bench/one_server.h"
 #include "server/parameter_server.h"
 #include "server/rpc/grpc_replica_client.h"
 #include "server/rpc/parameter_service.h"
@@ -45,47 +44,25 @@ class DistantClient : public ReplicaClient {
   const uint32_t round_trip_ms_;
 };
 
-// Pushes rows until all are there. REQUIRES: the server owns all partitions.
-void Fill(const Options& options, const JobConfig& config, ParameterServer* server) {
-  const std::vector<uint32_t> tables = {0}, dims = {options.job.dim}, owner(options.job.partitions, 0);
-  const std::vector<float> gradients(32 * kBenchKeys * config.plan().model().tables(0).dim(), 0.5f);
-  std::vector<uint64_t> keys;
-  for (uint64_t at = 0, batch = 0; at < options.job.rows; at += keys.size(), ++batch) {
-    keys.clear();
-    for (uint64_t i = at; i < std::min<uint64_t>(options.job.rows, at + 32 * kBenchKeys); ++i)
-      keys.push_back(BenchKey(i));
-    const BenchShare share = ShareOf(keys, owner, 0);
-    PushRequest request;
-    request.header = {1, 1, 1, 1};
-    request.lease = 1;
-    request.begin = batch;
-    request.end = batch + 1;
-    request.examples = 1;
-    request.partitions = share.partitions;
-    PushGroup group;
-    group.keys = share.keys;
-    group.counts = share.counts;
-    group.tables = tables;
-    group.dims = dims;
-    group.gradients = {gradients.data()};
-    request.groups.push_back(group);
-    PushReply reply;
-    absl::Status status;
-    server->Push(&request, &reply, [&](absl::Status done) { status = std::move(done); });
-    SHOAL_CHECK(status.ok());
-  }
+// Creates all rows. REQUIRES: the server owns all partitions.
+absl::Status Fill(const BenchJob& job, ParameterServer* server) {
+  const std::vector<uint32_t> owner(job.partitions, 0);
+  const std::vector<float> gradients(32 * kBenchKeys * job.dim, 0.5f);
+  uint64_t batch = 0;
+  return PushAllKeys(job, [&](const std::vector<uint64_t>& keys) {
+    PushRequest head;
+    head.header = {1, 1, 1, 1};
+    head.lease = 1;
+    head.begin = batch++;
+    head.end = batch;
+    head.examples = 1;
+    return PushShare(ShareOf(keys, owner, 0), job.dim, gradients.data(), std::move(head), server);
+  });
 }
 
 absl::StatusOr<std::pair<uint64_t, uint64_t>> DigestOf(const ParameterServer& server) {
   SHOAL_ASSIGN_OR_RETURN(const std::vector<TableDigest> digests, server.Digest(1));
   return std::make_pair(digests.at(0).sum(), digests.at(0).rows());
-}
-
-// Of all threads: what other programs take from the machine does not count.
-double CpuSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 absl::Status Run(const Options& options) {
@@ -129,12 +106,12 @@ absl::Status Run(const Options& options) {
     SHOAL_RETURN_IF_ERROR(servers[s]->PrepareJob(config, view, 100 + s, ""));
     servers[s]->UpdateView(cluster, 100 + s);
   }
-  Fill(options, config, servers[0].get());
+  SHOAL_RETURN_IF_ERROR(Fill(options.job, servers[0].get()));
   SHOAL_ASSIGN_OR_RETURN(const auto sent, DigestOf(*servers[0]));
-  const double begun = WallSeconds(), cpu = CpuSeconds();
+  const double begun = WallSeconds(), cpu = ProcessCpuSeconds();
   std::string report;
   SHOAL_RETURN_IF_ERROR(servers[0]->MovePartitions(task, &report));
-  const double seconds = WallSeconds() - begun, cpu_seconds = CpuSeconds() - cpu;
+  const double seconds = WallSeconds() - begun, cpu_seconds = ProcessCpuSeconds() - cpu;
   const uint64_t bytes = servers[1]->Report(1).bytes();
   std::printf("%llu rows of dim %u, %u at a time: %.2f GB in %.3f s, %.2f GB/s; %.3f s of CPU time\n%s\n",
               static_cast<unsigned long long>(sent.second), options.job.dim, options.at_once,
