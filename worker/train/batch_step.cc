@@ -505,6 +505,7 @@ absl::StatusOr<PushEnd> BatchStep::AwaitPush(AnswerCounts* counts) {
       pushes_between_ = std::max(pushes_between_, call.push_reply.pushes_applied - call.pull_reply.pushes_applied);
     }
   }
+  if (verdict == PushEnd::kDone && policy_.memory != nullptr) policy_.memory->End();
   return verdict;
 }
 

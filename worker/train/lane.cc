@@ -111,6 +111,7 @@ absl::StatusOr<NextWorkReply> Lane::Ask(const CompletedWork* completed, uint32_t
 void Lane::UseJob(std::shared_ptr<JobContext> context) {
   if (context_ == context) return;
   next_begun_.reset();
+  memory_wait_.End();
   for (std::unique_ptr<BatchStep>& step : steps_) step.reset();
   workspace_.reset();
   hot_rows_.reset();
@@ -132,6 +133,7 @@ RetryPolicy Lane::Policy(uint64_t job) {
   policy.keep_going = [this, job] { return !host_.killed() && host_.JobActive(job, run_); };
   policy.stopping = [this] { return host_.stopping(); };
   policy.reach = &host_.reach();
+  policy.memory = &memory_wait_;
   policy.superseded = [this, job](uint64_t version) { return host_.MapSuperseded(job, version); };
   return policy;
 }

@@ -164,6 +164,7 @@ class Lane {
   std::shared_ptr<JobContext> context_;
   std::unique_ptr<ModelWorkspace> workspace_;
   std::unique_ptr<HotRowTable> hot_rows_;  // null: the job keeps none
+  MemoryWait memory_wait_;
   std::unique_ptr<BatchStep> steps_[2];
   ComputedBatch computed_[2];  // by step
   // The step whose push not all partitions have answered, so that the split is opened again: what its watermarks say

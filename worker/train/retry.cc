@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,14 +21,17 @@ bool WorthRepeating(const absl::Status& status) {
          IsJobMissing(status);
 }
 
-// Why calls without an answer are not repeated; OK when they are.
-absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Status& lost, absl::Duration tried) {
+// Why calls without an answer are not repeated; OK when they are. `tried`: for how long, `refused`: how long of it, or
+// of the calls before, for want of memory.
+absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Status& lost, absl::Duration tried,
+                       absl::Duration refused) {
   if (!policy.keep_going()) return absl::CancelledError("the lane was told to stop");
   if (policy.stopping && policy.stopping() && (kind != CallKind::kOther || tried > kLastPatience)) {
     return absl::CancelledError("the worker is stopping");
   }
-  const absl::Duration limit = absl::IsResourceExhausted(lost) ? policy.retry_limit : policy.reach_limit;
-  if (!lost.ok() && tried > limit) {
+  const bool full = absl::IsResourceExhausted(lost);
+  const absl::Duration limit = full ? policy.retry_limit : policy.reach_limit;
+  if (!lost.ok() && (full ? refused : tried) > limit) {
     return absl::Status(lost.code(),
                         absl::StrCat(lost.message(), " (gave up after ", absl::FormatDuration(limit), ")"));
   }
@@ -36,10 +40,22 @@ absl::Status MayRepeat(const RetryPolicy& policy, CallKind kind, const absl::Sta
 
 }  // namespace
 
+absl::Duration MemoryWait::Refused(const RouteMap* routes, absl::Duration now) {
+  std::map<uint64_t, std::vector<uint32_t>> owned;
+  if (routes != nullptr) {
+    for (const RouteMap::Server& server : routes->servers) owned[server.process] = server.partitions;
+  }
+  if (!since_.has_value() || owned != owned_) since_ = now;
+  owned_ = std::move(owned);
+  return now - *since_;
+}
+
 absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPolicy& policy, uint64_t map_version,
                                      CallKind kind, const std::function<void(size_t)>& issue, uint64_t* retries,
                                      const RouteMap* routes) {
   const absl::Duration start = policy.clock->Now();
+  MemoryWait own;
+  MemoryWait& memory = policy.memory != nullptr ? *policy.memory : own;
   absl::Duration backoff = kFirstBackoff;
   for (;;) {
     calls->WaitAll();
@@ -58,11 +74,14 @@ absl::StatusOr<CallsEnd> RepeatCalls(CallSet* calls, size_t slots, const RetryPo
       if (!parked && !WorthRepeating(status)) return status;
       again.push_back(slot);
       missing |= IsJobMissing(status);
-      if (!parked) lost = status;
+      // Want of memory is what matters of several reasons.
+      if (!parked && !absl::IsResourceExhausted(lost)) lost = status;
     }
     if (again.empty() && !still_parked) return CallsEnd::kAnswered;
-    const absl::Status may = MayRepeat(policy, kind, lost, policy.clock->Now() - start);
-    if (absl::IsCancelled(may)) return may;
+    const absl::Duration now = policy.clock->Now();
+    const absl::Duration refused = absl::IsResourceExhausted(lost) ? memory.Refused(routes, now) : absl::ZeroDuration();
+    const absl::Status may = MayRepeat(policy, kind, lost, now - start, refused);
+    if (absl::IsCancelled(may) || absl::IsResourceExhausted(may)) return may;
     if (missing || (policy.superseded && policy.superseded(map_version))) return CallsEnd::kSuperseded;
     if (!may.ok()) return may;
     if (again.empty()) return CallsEnd::kParked;

@@ -4,16 +4,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "base/clock.h"
 #include "worker/train/call_set.h"
 #include "worker/train/reach_log.h"
 #include "worker/train/route_map.h"
 
 namespace shoal {
+
+// Since when servers have had no memory for what a lane pushes, over all calls and maps: backups that come and go do
+// not make them any larger. Other owners do, so then it begins anew. Not thread-safe.
+class MemoryWait {
+ public:
+  // A refusal at `now`. Returns how long there have been nothing but refusals. `routes` may be null.
+  absl::Duration Refused(const RouteMap* routes, absl::Duration now);
+  void End() { since_.reset(); }
+
+ private:
+  absl::optional<absl::Duration> since_;
+  std::map<uint64_t, std::vector<uint32_t>> owned_;  // by process, at the first refusal
+};
 
 // How long calls may take and be repeated, and when to stop trying.
 struct RetryPolicy {
@@ -29,6 +45,8 @@ struct RetryPolicy {
   std::function<bool(uint64_t map_version)> superseded;
   // Told how each call ended. May be null.
   ReachLog* reach = nullptr;
+  // Of the lane, which ends it when a push is done. Null: each round of calls has its own.
+  MemoryWait* memory = nullptr;
 };
 
 inline constexpr absl::Duration kLastPatience = absl::Milliseconds(500);

@@ -197,6 +197,33 @@ TEST_CASE("Retry: a server that stays away or stays full is given up after its l
   CHECK(full.calls == std::vector<size_t>{7});
 }
 
+TEST_CASE("Retry: maps with the same owners do not make full servers wait for ever, other owners do begin anew",
+          "[worker][unit]") {
+  FakeClock clock;
+  MemoryWait memory;
+  RouteMap routes;
+  routes.servers.push_back({11, nullptr, {0, 1}});
+  RetryPolicy policy = Policy();
+  policy.clock = &clock;
+  policy.memory = &memory;
+  policy.superseded = [](uint64_t) { return true; };  // a new map each time
+  const auto refused = [&] {
+    clock.Advance(absl::Seconds(8));
+    Script script({{absl::ResourceExhaustedError("no memory")}});
+    script.routes = &routes;
+    uint64_t retries = 0;
+    return script.Repeat(policy, CallKind::kOther, &retries).status();
+  };
+  for (int map = 0; map < 4; ++map) REQUIRE(refused().ok());
+  CHECK(absl::IsResourceExhausted(refused()));
+  routes.servers.push_back({12, nullptr, {1}});
+  routes.servers[0].partitions = {0};
+  for (int map = 0; map < 4; ++map) REQUIRE(refused().ok());
+  CHECK(absl::IsResourceExhausted(refused()));
+  memory.End();
+  CHECK(refused().ok());
+}
+
 TEST_CASE("Retry: a newer map ends the repeating, whatever the limit; an answer still counts", "[worker][unit]") {
   const absl::Status lost = GENERATE(absl::UnavailableError("dead"), absl::DeadlineExceededError("hung"),
                                      absl::ResourceExhaustedError("full"), absl::AbortedError("parked"));
