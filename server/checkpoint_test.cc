@@ -206,6 +206,18 @@ TEST_CASE("Checkpoint: the newest of a directory is verified, whether or not it 
   damaged("c3", "there is no other");
 }
 
+TEST_CASE("Checkpoint: somebody's copies are never removed, and do not count as kept", "[server][unit]") {
+  const std::string dir = FreshDirectory("copies");
+  TestCluster cluster(Config(), 1);
+  cluster.Push(Batch(0));
+  REQUIRE(cluster.Save(dir, "ckpt-00000001", 1, 1).ok());
+  const std::vector<std::string> copies = {"ckpt-00000001.bak", "mine", "ckpt-+1"};
+  for (const std::string& copy : copies) fs::copy(dir + "/ckpt-00000001", dir + "/" + copy);
+  for (uint64_t i = 2; i <= 4; ++i) REQUIRE(cluster.Save(dir, "ckpt-0000000" + std::to_string(i), i, 2).ok());
+  for (const std::string& copy : copies) CHECK(ReadManifest(dir + "/" + copy, nullptr).ok());
+  for (int i = 1; i <= 4; ++i) CHECK(fs::exists(dir + "/ckpt-0000000" + std::to_string(i)) == (i > 2));
+}
+
 TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice without harm", "[server][unit]") {
   const std::string dir = FreshDirectory("keep");
   CHECK(CheckWritable(dir).ok());

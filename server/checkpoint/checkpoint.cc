@@ -44,9 +44,17 @@ bool HoldsParts(const std::string& dir) {
   return false;
 }
 
-// All but the newest `keep` go, and what these build on. Damaged directories are left for people to look at.
-absl::Status Prune(const std::string& dir, uint32_t keep) {
-  SHOAL_ASSIGN_OR_RETURN(const auto all, ListCheckpoints(dir));
+// What names of one job have in common: all before the number that they end in.
+absl::string_view NameStem(absl::string_view name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
+
+// Of those that are called as `name` is, all but the newest `keep` go, and what these build on. Damaged directories and
+// such with other names, somebody's copies, are left for people to look at.
+absl::Status Prune(const std::string& dir, const std::string& name, uint32_t keep) {
+  SHOAL_ASSIGN_OR_RETURN(auto all, ListCheckpoints(dir));
+  const auto foreign = [&](const auto& entry) {
+    return NameStem(fs::path(entry.first).filename().string()) != NameStem(name);
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), foreign), all.end());
   if (all.size() <= keep) return absl::OkStatus();
   std::map<std::string, std::string> parent_of;
   for (const auto& [path, manifest] : all) {
@@ -122,7 +130,7 @@ absl::StatusOr<std::string> CommitCheckpoint(const std::string& dir, const std::
   SHOAL_RETURN_IF_ERROR(SyncDirectory(temporary));
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return SystemError("rename to", path);
   SHOAL_RETURN_IF_ERROR(SyncDirectory(dir));
-  SHOAL_RETURN_IF_ERROR(Prune(dir, std::max<uint32_t>(1, keep)));
+  SHOAL_RETURN_IF_ERROR(Prune(dir, name, std::max<uint32_t>(1, keep)));
   RemoveAbandoned(dir, name);
   return path;
 }
