@@ -114,7 +114,8 @@ void SchedulerCore::Status(const Empty& /*request*/, Done<ClusterStatus> done) {
     out->set_device(process.info.device());
     for (const Unreachable& entry : process.unreachable) {
       const auto server = members_.all().find(entry.server());
-      if (!process.alive() || server == members_.all().end()) continue;
+      // Who is gone is nobody's to reach any more.
+      if (!process.alive() || server == members_.all().end() || !server->second.alive()) continue;
       out->add_unreachable(absl::StrCat(server->second.Title(), " for ", entry.seconds(), " s: ", entry.error()));
     }
   }

@@ -165,5 +165,28 @@ TEST_CASE("Status: a worker that cannot reach a server is named", "[scheduler][u
   CHECK(unreachable().empty());
 }
 
+TEST_CASE("Status: nobody is said to be out of reach of who is gone", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  sim.Submit(SimJob("asp"));
+  GetWork(&sim, sim.Find("w0"));
+  Unreachable entry;
+  entry.set_server(sim.Find("s0")->id);
+  entry.set_seconds(2);
+  entry.set_error("no route");
+  sim.Find("w0")->unreachable = {entry};
+  sim.Turn();
+  const auto named = [&] {
+    int count = 0;
+    const ClusterStatus status = (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value();
+    for (const ProcessStatus& process : status.processes()) count += process.unreachable_size();
+    return count;
+  };
+  CHECK(named() == 1);
+  sim.Kill(sim.Find("s0"));
+  for (int i = 0; i < 100; ++i) sim.Turn(absl::Milliseconds(300));
+  CHECK(named() == 0);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -84,6 +84,7 @@ void ActiveJob::OnArrival(const Process& process) {
 void ActiveJob::OnGone(const Process& process, const std::string& how) {
   if (ended()) return;
   if (process.is(SERVER)) {
+    if (metrics_ != nullptr) metrics_->ServerGone(process.info.name());
     LoseServer(process, how);
     if (!ended()) Advance();
     return;

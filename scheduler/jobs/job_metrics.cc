@@ -175,6 +175,20 @@ void JobMetrics::SetServerReport(const std::string& server, const ServerJobRepor
   servers_[server] = report;
 }
 
+void JobMetrics::ServerGone(const std::string& server) {
+  const auto found = servers_.find(server);
+  if (found == servers_.end()) return;
+  ServerJobReport& report = found->second;
+  report.set_rows(0);
+  report.set_bytes(0);
+  report.clear_partitions();
+  for (SlotReport& slot : *report.mutable_slots()) {
+    slot.set_rows(0);
+    slot.set_keys(0);
+    slot.set_bytes(0);
+  }
+}
+
 void JobMetrics::ExpectRecords(uint64_t pass, uint64_t split, uint64_t records) {
   const uint64_t number = Number(pass, split);
   if (closed_.Contains(number)) return;

@@ -33,6 +33,8 @@ class JobMetrics {
   void ClearEval() { eval_ = MetricSums(); }  // evaluation begins anew
   void AddWorkerReport(const std::string& worker, const WorkerJobReport& report);
   void SetServerReport(const std::string& server, const ServerJobReport& report);
+  // It holds nothing any more; what it has counted stays.
+  void ServerGone(const std::string& server);
   // Lines for the log about batches that the guard of the server's process refused.
   std::vector<std::string> TakeRefused(uint64_t process, const ServerJobReport& report) {
     return refused_.Take(process, report);

@@ -52,6 +52,31 @@ TEST_CASE("JobMetrics: slots are summed over servers and named, lanes are the mo
   CHECK((status.workers(0).lanes() == 2 && status.workers(0).examples() == 7));
 }
 
+TEST_CASE("JobMetrics: the rows of a server that is gone are elsewhere, what it refused stays", "[scheduler][unit]") {
+  JobPlan plan;
+  plan.mutable_schema()->add_slots("C1");
+  plan.mutable_model()->add_tables()->set_name("wide");
+  JobMetrics metrics(plan, 1);
+  ServerJobReport left, stays;
+  AddSlot(&left, 0, 10);
+  left.set_rows(10);
+  left.set_bytes(1000);
+  left.set_pushes(5);
+  AddSlot(&stays, 0, 25);
+  metrics.SetServerReport("s0", left);
+  metrics.SetServerReport("s1", stays);
+  metrics.ServerGone("s0");
+  metrics.ServerGone("s2");  // has said nothing
+  JobStatus status;
+  metrics.Fill(false, false, &status);
+  REQUIRE(status.slots_size() == 1);
+  const SlotReport& sum = status.slots(0);
+  CHECK((sum.rows() == 25 && sum.bytes() == 2500 && sum.guard_refused() == 2 && sum.expired() == 8));
+  REQUIRE(status.servers_size() == 2);
+  const ServerJobReport& report = status.servers(0).report();
+  CHECK((report.rows() == 0 && report.bytes() == 0 && report.pushes() == 5));
+}
+
 MetricSegment Segment(uint64_t split, uint64_t begin, uint64_t end) {
   MetricSegment segment;
   segment.set_split(split);
