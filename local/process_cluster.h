@@ -37,7 +37,7 @@ class ProcessCluster {
 
   // HOST:PORT of the scheduler.
   const std::string& scheduler() const { return scheduler_; }
-  // OK while all children run; else which one has ended, and how.
+  // OK while all children run, but for servers and workers that were drained; else which one has ended, and how.
   absl::Status Check();
   // SIGTERM to workers, then servers, then the scheduler, each group at most `grace` before SIGKILL.
   void Stop(absl::Duration grace);

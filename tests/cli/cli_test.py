@@ -683,6 +683,16 @@ class ClusterTest(CliTest):
         self.assertEqual(sum(worker["examples"] for worker in report["workers"]), 8000)
         self.assertIn("[worker-1] ", result.stderr)
 
+    def test_local_goes_on_without_who_was_drained(self):
+        local = self.start("local", "--servers", "2", "--workers", "2")
+        for name in ("worker-1", "server-1"):
+            self.assertIn("LEFT", self.check(0, "drain", name, "--wait", "--scheduler", local.address).stdout)
+        report = json.loads(self.check(0, "submit", self.make_job(), "--wait", "--json", "--runs", "",
+                                       "--scheduler", local.address).stdout)
+        self.assertEqual((report["state"], report["examples"]), ("SUCCEEDED", 8000))
+        self.assertIsNone(local.process.poll())
+        self.assertEqual(local.stop()[0], 0)
+
     def test_local_tears_down(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             local = self.start("local", "--servers", "1", "--workers", "1")
