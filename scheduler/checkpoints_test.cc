@@ -163,5 +163,44 @@ TEST_CASE("Scheduler: a checkpoint that lacks a partition, has it twice or was c
   CHECK(AllDone(sim, id, 2 * sim.splits));
 }
 
+TEST_CASE("Scheduler: two jobs that have not ended never share a checkpoint.dir", "[scheduler][unit]") {
+  const bool queued = GENERATE(false, true);  // where nobody is, the first job waits
+  SimCluster sim(TemporaryFile("shared-directory.db"));
+  if (!queued) AddFleet(&sim, 1, 1, 1);
+  Job job = SimJob("asp");
+  const uint64_t reader = sim.Submit(job);  // writes nothing
+  job.mutable_checkpoint()->set_dir("/a/ckpt");
+  const uint64_t first = sim.Submit(job);
+  sim.Turn();
+  const auto submit = [&sim, &job](const std::string& dir, const std::string& resume = "") {
+    SubmitRequest request;
+    *request.mutable_job() = job;
+    request.mutable_job()->set_name("second");
+    request.mutable_job()->mutable_checkpoint()->set_dir(dir);
+    request.set_restore_from(resume);
+    return (*Ask(sim.scheduler.get(), &Scheduler::Submit, request))->status();
+  };
+  for (const bool restarted : {false, true}) {
+    if (restarted) sim.Restart();
+    for (const char* dir :
+         {"/a/ckpt", "/a/ckpt/", "//a/ckpt", "/a//ckpt//", "/a/./ckpt", "/a/ckpt/.", "/a/b/../ckpt"}) {
+      CAPTURE(queued, restarted, dir);
+      const absl::Status refused = submit(dir);
+      CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
+      CHECK_THAT(std::string(refused.message()),
+                 Contains("checkpoint.dir: /a/ckpt is where job " + std::to_string(first) + " (" + job.name() + ")") &&
+                     Contains("shoal cancel " + std::to_string(first)));
+    }
+    CHECK_FALSE(submit("/a/ckpt", "latest").ok());
+  }
+  CHECK(submit("/a/ckpt2").ok());
+  CHECK(submit("/a").ok());
+  CHECK(submit("/a/ckpt/deeper", "/a/ckpt/ckpt-00000001").ok());  // reads what the first one writes
+  if (queued) AddFleet(&sim, 1, 1, 1);
+  REQUIRE(sim.RunJob(first).state() == SUCCEEDED);
+  CHECK(submit("/a/ckpt", "latest").ok());
+  CHECK(sim.RunJob(reader).state() == SUCCEEDED);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -82,6 +82,8 @@ class SchedulerCore {
   absl::StatusOr<ActiveJob*> FindJobOrError(uint64_t id);
   // What a drain of a process that is not alive answers.
   absl::StatusOr<Empty> NothingToDrain(const std::string& name);
+  // Whether no job that has not ended writes to the job's checkpoint.dir.
+  absl::Status CheckDirectoryFree(const Job& job) const;
   void Gone(Process* process, const std::string& how, const absl::Status& answer);
   void StartQueuedJobs();
   void ForgetEndedJobs();

@@ -31,6 +31,7 @@ void SchedulerCore::Submit(const SubmitRequest& request, Done<SubmitReply> done)
     status = absl::InvalidArgumentError(
         "checkpoint.dir: missing, the job is to go on from the newest checkpoint there: name it, or a checkpoint");
   }
+  if (status.ok()) status = CheckDirectoryFree(request.job());
   if (status.ok() && active_.size() >= options_.max_open_jobs) {
     status = absl::ResourceExhaustedError(
         absl::StrCat("jobs: ", active_.size(), " have not ended, at most ", options_.max_open_jobs, " may"));
@@ -51,6 +52,20 @@ void SchedulerCore::Submit(const SubmitRequest& request, Done<SubmitReply> done)
   job = std::make_unique<ActiveJob>(context_, std::move(stored));
   active_.push_back(job.get());
   Answer<SubmitReply>(std::move(done), std::move(reply));
+}
+
+absl::Status SchedulerCore::CheckDirectoryFree(const Job& job) const {
+  if (!job.has_checkpoint()) return absl::OkStatus();
+  const std::string dir = PlainDirectory(job.checkpoint().dir());
+  for (const ActiveJob* other : active_) {
+    if (!other->job().has_checkpoint() || PlainDirectory(other->job().checkpoint().dir()) != dir) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint.dir: ", dir, " is where job ", other->id(), " (", other->job().name(),
+        "), which has not ended, writes its checkpoints; two jobs would remove each other's: wait for its end, cancel "
+        "it (shoal cancel ",
+        other->id(), "), or name another directory"));
+  }
+  return absl::OkStatus();
 }
 
 void SchedulerCore::ListJobs(const Empty& /*request*/, Done<JobList> done) {

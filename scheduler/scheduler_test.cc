@@ -394,7 +394,9 @@ TEST_CASE("Scheduler: what cannot be done fails the job with a name", "[schedule
     CHECK_THAT(sim.RunJob(sim.Submit(job)).reason(), Contains("server s0") && Contains("disk full"));
   }
   SECTION("bad records and errors of workers") {
-    const uint64_t id = sim.Submit(job), other = sim.Submit(job);
+    const uint64_t id = sim.Submit(job);
+    job.mutable_checkpoint()->set_dir("/other");
+    const uint64_t other = sim.Submit(job);
     GetWork(&sim, sim.Find("w0"));
     HeartbeatRequest beat = BeatOf(sim.Find("w0")->id);
     beat.add_worker_jobs()->set_job(id);

@@ -1,6 +1,7 @@
 #include "scheduler/jobs/job_check.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -44,6 +45,11 @@ absl::Status CheckSubmittedJob(const Job& job) {
     fits = absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
   });
   return fits;
+}
+
+std::string PlainDirectory(const std::string& path) {
+  const std::filesystem::path plain = std::filesystem::path(path).lexically_normal();
+  return (plain.has_filename() ? plain : plain.parent_path()).string();
 }
 
 absl::Status CheckPlan(const Job& job, const JobPlan& plan) {
