@@ -17,12 +17,12 @@ constexpr char kPrefix[] = "ckpt-";
 std::string CheckpointName(uint64_t number) { return absl::StrFormat("%s%08d", kPrefix, number); }
 
 absl::optional<uint64_t> CheckpointNumber(absl::string_view name) {
-  int64_t number = 0;
+  uint64_t number = 0;
   if (!absl::ConsumePrefix(&name, kPrefix) || !std::all_of(name.begin(), name.end(), absl::ascii_isdigit) ||
-      !absl::SimpleAtoi(name, &number)) {
+      !absl::SimpleAtoi(name, &number) || number > kLastCheckpoint) {
     return absl::nullopt;
   }
-  return static_cast<uint64_t>(number);
+  return number;
 }
 
 }  // namespace shoal

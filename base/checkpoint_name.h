@@ -10,9 +10,12 @@
 
 namespace shoal {
 
+// A number above, which nobody gets to by counting, would leave the next checkpoint without a name.
+inline constexpr uint64_t kLastCheckpoint = (uint64_t{1} << 63) - 2;
+
 // "ckpt-00000007": of one width up to eight digits, so that names sort as numbers do.
 std::string CheckpointName(uint64_t number);
-// The number of such a name, below 2^63, so that there is a next one; nothing for any other ("ckpt-00000007.tmp").
+// The number of such a name, at most kLastCheckpoint; nothing for any other ("ckpt-00000007.tmp").
 absl::optional<uint64_t> CheckpointNumber(absl::string_view name);
 
 }  // namespace shoal

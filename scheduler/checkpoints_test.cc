@@ -202,5 +202,27 @@ TEST_CASE("Scheduler: two jobs that have not ended never share a checkpoint.dir"
   CHECK(sim.RunJob(reader).state() == SUCCEEDED);
 }
 
+TEST_CASE("Scheduler: numbers of checkpoints go on from the highest there is, whatever its size", "[scheduler][unit]") {
+  // The last three: a later name, no name at all, and the last one, after which there is none.
+  const auto [there, first] =
+      GENERATE(table<std::string, std::string>({{"ckpt-00000007", "ckpt-00000008"},
+                                                {"ckpt-99999999", "ckpt-100000000"},
+                                                {"ckpt-9223372036854775805", "ckpt-9223372036854775806"},
+                                                {"ckpt-9223372036854775807", "ckpt-00000001"},
+                                                {"ckpt-9223372036854775806", ""}}));
+  SimCluster sim;
+  AddFleet(&sim, 1, 1, 1);
+  sim.checkpoints["/ckpt/" + there];
+  const JobStatus status = sim.RunJob(sim.Submit(Saved("asp")));
+  CAPTURE(there, status.reason());
+  if (first.empty()) {
+    CHECK(status.state() == FAILED);
+    CHECK_THAT(status.reason(), Contains("/ckpt holds " + there + ", after which there is no number: rename it"));
+  } else {
+    CHECK(status.state() == SUCCEEDED);
+    CHECK(status.checkpoint() == "/ckpt/" + first);
+  }
+}
+
 }  // namespace
 }  // namespace shoal

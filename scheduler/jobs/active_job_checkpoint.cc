@@ -107,8 +107,17 @@ void ActiveJob::StartCycle(bool final) {
 void ActiveJob::TakeCheckpointDir(const TaskResult& result) {
   // A name that is taken by something damaged is taken.
   stored_.set_checkpoint_sequence(std::max(stored_.checkpoint_sequence(), result.highest_checkpoint()));
+  if (stored_.checkpoint_sequence() >= kLastCheckpoint) {
+    Fail(absl::StrCat("checkpoint.dir: ", job().checkpoint().dir(), " holds ",
+                      CheckpointName(stored_.checkpoint_sequence()), ", after which there is no number: rename it"));
+    return;
+  }
   // Those before the newest one take its place should it turn out to be damaged.
-  if (stored_.resume() != kLatest || result.checkpoints().empty()) return;
+  if (stored_.resume() != kLatest) return;
+  if (result.checkpoints().empty()) {
+    if (!result.message().empty()) warning_ = result.message();  // there are some, but all are damaged
+    return;
+  }
   const std::string& newest = *result.checkpoints().rbegin();
   if (newest < stored_.restore_from()) return;
   stored_.set_restore_from(newest);

@@ -11,7 +11,8 @@ bool ActiveJob::ResolveResume() {
   if (stored_.resume().empty()) return true;
   if (stored_.resume() != kLatest) stored_.set_restore_from(stored_.resume());
   if (stored_.restore_from().empty()) {
-    Fail(absl::StrCat("resume: checkpoint.dir ", job().checkpoint().dir(), " holds no checkpoint to go on from"));
+    Fail(absl::StrCat("resume: checkpoint.dir ", job().checkpoint().dir(), " holds no checkpoint to go on from",
+                      warning_.empty() ? "" : "; ", warning_));
     return false;
   }
   stored_.set_checkpoint(stored_.restore_from());
