@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
   shoal::cli::Action action;
   AddVerbs(&app, &action);
   try {
-    app.parse(argc, argv);
+    app.parse(shoal::cli::Arguments(argc, argv));
+    shoal::cli::RefuseEmptyValues(app);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a status of its own for each kind of error; all of them are bad usage.
     return app.exit(Describe(error, app)) == 0 ? shoal::cli::kOk : shoal::cli::kUsage;

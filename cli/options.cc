@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,11 @@
 #include "proto/job/job_file.h"
 
 namespace shoal::cli {
+namespace {
+
+constexpr char kRuns[] = "--runs";
+
+}  // namespace
 
 CLI::App* AddVerb(CLI::App* root, const std::string& name, const std::string& description, const std::string& example) {
   CLI::App* const verb = root->add_subcommand(name, description);
@@ -94,17 +100,45 @@ void AddResume(CLI::App* verb, std::string* from) {
       ->type_name("[CKPT]")
       ->expected(0, 1)
       ->default_str("latest")
-      ->each([from](const std::string& value) {
-        *from = value == "latest" ? value : std::filesystem::absolute(value).lexically_normal().string();
-      });
+      ->transform(CLI::Validator(
+          [](std::string& value) {
+            if (value != "latest") value = std::filesystem::absolute(value).lexically_normal().string();
+            return std::string();
+          },
+          ""));
 }
 
 void AddJson(CLI::App* verb, bool* json) { verb->add_flag("--json", *json, "Print one JSON object"); }
 
 void AddRuns(CLI::App* verb, std::string* runs) {
-  verb->add_option("--runs", *runs, "Where <name>-<id>/ with the resolved job and its metrics is made; '' for nowhere")
+  verb->add_option(kRuns, *runs, "Where <name>-<id>/ with the resolved job and its metrics is made; '' for nowhere")
       ->type_name("DIR")
       ->capture_default_str();
+}
+
+std::vector<std::string> Arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    options = options && argument != "--";
+    const bool empty_value =
+        options && argument.size() > 3 && argument.substr(0, 2) == "--" && argument.find('=') == argument.size() - 1;
+    if (empty_value) argument.pop_back();
+    arguments.push_back(std::move(argument));
+    if (empty_value) arguments.emplace_back();
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+void RefuseEmptyValues(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (option->get_name() == kRuns || std::find(values.begin(), values.end(), "") == values.end()) continue;
+    throw CLI::ValidationError(option->get_name(), "the value must not be empty");
+  }
+  for (const CLI::App* verb : app.get_subcommands()) RefuseEmptyValues(*verb);
 }
 
 int Fail(const absl::Status& status) {

@@ -62,6 +62,13 @@ void AddJson(CLI::App* verb, bool* json);
 // --runs; its default is "runs", an empty value means none.
 void AddRuns(CLI::App* verb, std::string* runs);
 
+// The arguments for CLI::App::parse, last one first. "--name=" becomes "--name" and an empty value: CLI11 would take
+// the next argument, or the default.
+std::vector<std::string> Arguments(int argc, char** argv);
+// Throws CLI::ValidationError for an option or argument that was given an empty value, as a script's unset variable
+// gives it: CLI11 checks no empty value, and none but that of --runs means anything.
+void RefuseEmptyValues(const CLI::App& app);
+
 // Prints "shoal: <message>" on stderr.
 int Fail(const absl::Status& status);
 int UsageError(const absl::Status& status);
