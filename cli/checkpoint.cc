@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
@@ -16,6 +17,7 @@ namespace {
 struct Options {
   std::string path;
   uint64_t rows = 0;
+  bool all = false;
   bool json = false;
 };
 
@@ -32,15 +34,29 @@ int List(const Options& options) {
   return kOk;
 }
 
+int VerifyAll(const Options& options) {
+  const absl::StatusOr<std::vector<CheckedCheckpoint>> checked = VerifyEach(options.path);
+  if (!checked.ok()) return Fail(checked.status());
+  Print(options.json, CheckedJson(*checked), CheckedText(*checked));
+  const absl::Status status = CheckedStatus(options.path, *checked);
+  return status.ok() ? kOk : Fail(status);
+}
+
 int Verify(const Options& options) {
+  if (options.all) return VerifyAll(options);
   const absl::Status newest = CheckNewest(options.path);
   if (!newest.ok()) return Fail(newest);
-  std::string dir;
+  std::string dir, others;
   const absl::StatusOr<Manifest> manifest = ReadManifest(options.path, &dir);
   if (!manifest.ok()) return Fail(manifest.status());
   const absl::Status status = VerifyCheckpoint(dir);
   if (!status.ok()) return Fail(status);
-  Print(options.json, {{"path", dir}, {"valid", true}}, absl::StrCat(dir, ": valid\n"));
+  const auto complete = ListCheckpoints(options.path);
+  const auto damaged = ListDamaged(options.path);
+  if (dir != options.path && complete.ok() && damaged.ok() && complete->size() + damaged->size() > 1) {
+    others = absl::StrCat(" (the newest of ", complete->size() + damaged->size(), "; --all checks each)");
+  }
+  Print(options.json, {{"path", dir}, {"valid", true}}, absl::StrCat(dir, ": valid", others, "\n"));
   return kOk;
 }
 
@@ -74,8 +90,9 @@ void AddCheckpoint(CLI::App* root, Action* action) {
   verb->require_subcommand(1);
   AddSubVerb(verb, "ls", "List the complete checkpoints of a directory, oldest first, or just one",
              "shoal checkpoint ls ckpt", options, action, List);
-  AddSubVerb(verb, "verify", "Read every part and check sizes, checksums, rows and digests",
-             "shoal checkpoint verify ckpt", options, action, Verify);
+  CLI::App* const verify = AddSubVerb(verb, "verify", "Read every part and check sizes, checksums, rows and digests",
+                                      "shoal checkpoint verify ckpt --all", options, action, Verify);
+  verify->add_flag("--all", options->all, "Of a directory of checkpoints each one, not only the newest");
   CLI::App* const inspect = AddSubVerb(verb, "inspect", "Show job, tables and parts of a checkpoint",
                                        "shoal checkpoint inspect ckpt --rows 5", options, action, Inspect);
   inspect->add_option("--rows", options->rows, "Also show this many rows of each table")

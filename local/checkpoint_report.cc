@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "server/checkpoint/checkpoint.h"
 
@@ -171,6 +172,46 @@ absl::StatusOr<std::string> RowsText(const std::string& dir, uint64_t limit) {
     absl::StrAppend(&text, "\n");
   }));
   return text;
+}
+
+absl::StatusOr<std::vector<CheckedCheckpoint>> VerifyEach(const std::string& dir) {
+  SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
+  SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
+  std::vector<CheckedCheckpoint> out;
+  for (const auto& [path, manifest] : complete) out.push_back({path, VerifyCheckpoint(path)});
+  for (const auto& [path, status] : damaged) out.push_back({path, status});
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (!out.empty()) return out;
+  std::string resolved;
+  SHOAL_RETURN_IF_ERROR(ReadManifest(dir, &resolved).status());
+  out.push_back({resolved, VerifyCheckpoint(resolved)});
+  return out;
+}
+
+std::string CheckedText(const std::vector<CheckedCheckpoint>& checked) {
+  std::string text;
+  for (const CheckedCheckpoint& one : checked) {
+    const std::string problem = absl::StrReplaceAll(one.status.message(), {{"\n", "\n  "}});
+    absl::StrAppend(&text, one.path, one.status.ok() ? ": valid\n" : absl::StrCat(": damaged: ", problem, "\n"));
+  }
+  return text;
+}
+
+nlohmann::ordered_json CheckedJson(const std::vector<CheckedCheckpoint>& checked) {
+  Json list = Json::array();
+  for (const CheckedCheckpoint& one : checked) {
+    list.push_back({{"path", one.path}, {"valid", one.status.ok()}});
+    if (!one.status.ok()) list.back()["problem"] = std::string(one.status.message());
+  }
+  return {{"checkpoints", list}};
+}
+
+absl::Status CheckedStatus(const std::string& dir, const std::vector<CheckedCheckpoint>& checked) {
+  const auto bad = std::count_if(checked.begin(), checked.end(), [](const auto& one) { return !one.status.ok(); });
+  if (bad == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(dir, ": ", bad, " of ", checked.size(),
+                                          checked.size() == 1 ? " checkpoint" : " checkpoints",
+                                          bad == 1 ? " is" : " are", " damaged"));
 }
 
 }  // namespace shoal

@@ -23,6 +23,19 @@ nlohmann::ordered_json ManifestJson(const std::string& dir, const Manifest& mani
 // The first `limit` rows of each table, one line each: table, key, weights, optimizer state.
 absl::StatusOr<std::string> RowsText(const std::string& dir, uint64_t limit);
 
+// A checkpoint that was read from end to end, and what is wrong with it.
+struct CheckedCheckpoint {
+  std::string path;
+  absl::Status status;
+};
+// Each checkpoint of a directory (or the one that it is), by name, so oldest first; damaged ones too. NOT_FOUND when
+// there is none.
+absl::StatusOr<std::vector<CheckedCheckpoint>> VerifyEach(const std::string& dir);
+std::string CheckedText(const std::vector<CheckedCheckpoint>& checked);
+nlohmann::ordered_json CheckedJson(const std::vector<CheckedCheckpoint>& checked);
+// How many are damaged, in one line; OK: none.
+absl::Status CheckedStatus(const std::string& dir, const std::vector<CheckedCheckpoint>& checked);
+
 }  // namespace shoal
 
 #endif  // SHOAL_LOCAL_CHECKPOINT_REPORT_H_

@@ -114,11 +114,19 @@ absl::Status CheckOutput(const std::string& field, const std::string& dir, const
   SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
   SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
   if (complete.empty() && damaged.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      field, ": ", dir, " holds ", complete.size() + damaged.size(), " checkpoints already, the newest is ",
-      complete.empty() ? absl::StrCat(damaged.back().first, ", which cannot be read")
-                       : absl::StrCat(complete.back().first, " of job ", complete.back().second.job().name()),
-      ": go on from it with --resume, let the new model take its place with --overwrite, or name another directory"));
+  const size_t count = complete.size() + damaged.size();
+  std::string text =
+      absl::StrCat(field, ": ", dir, " holds ", count, count == 1 ? " checkpoint" : " checkpoints", " already, ");
+  if (complete.empty()) {  // there is nothing to go on from
+    absl::StrAppend(&text, count == 1 ? "" : "none of which can be read; the newest is ", damaged.back().first,
+                    count == 1 ? ", which cannot be read (" : " (", damaged.back().second.message(), "): ");
+  } else {
+    absl::StrAppend(&text, damaged.empty() ? "the newest" : "the newest that can be read", " is ",
+                    complete.back().first, " of job ", complete.back().second.job().name(),
+                    ": go on from it with --resume, ");
+  }
+  return absl::FailedPreconditionError(absl::StrCat(text, "let the new model take ", count == 1 ? "its" : "their",
+                                                    " place with --overwrite, or name another directory"));
 }
 
 }  // namespace shoal

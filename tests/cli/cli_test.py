@@ -178,6 +178,31 @@ class UsageTest(CliTest):
         self.assertIn('"frobnicate"', self.check(2, "checkpoint", "frobnicate").stderr)
         self.assertIn("libsvm", self.check(2, "datagen", "--format", "parquet", "--rows", "1").stderr)
 
+    def test_empty_values_are_bad_usage(self):
+        """A script's unset variable trained anew, into nowhere, on a scheduler without a state file."""
+        out = self.path("out")
+        for arguments in (["train", CENSUS, "--resume", ""], ["train", CENSUS, "--resume="],
+                          ["train", "--resume=", CENSUS], ["train", CENSUS, "--output", ""],
+                          ["train", CENSUS, "--output="], ["train", ""], ["train", CENSUS, "--set", ""],
+                          ["submit", CENSUS, "--resume", "", "--scheduler", "127.0.0.1:1"],
+                          ["local", "--job", ""], ["local", "--job=", "--servers", "1"], ["local", "--state", ""],
+                          ["scheduler", "--state", ""], ["scheduler", "--listen", ""],
+                          ["worker", "--name", "", "--scheduler", "127.0.0.1:1"],
+                          ["server", "--advertise=", "--scheduler", "127.0.0.1:1"],
+                          ["status", "", "--scheduler", "127.0.0.1:1"], ["status", "--scheduler", ""],
+                          ["evaluate", "--checkpoint", ""], ["predict", "--checkpoint", "c", "--output", ""],
+                          ["predict", "--checkpoint", "c", "--data", "", "--output", out],
+                          ["checkpoint", "ls", ""], ["checkpoint", "export", "c", "--output", out, "--tables", ""],
+                          ["datagen", "--rows", "3", "--output", ""]):
+            result = self.check(2, *arguments)
+            self.assertIn("empty", result.stderr, arguments)
+            named = arguments[arguments.index("") - 1] if "" in arguments else ""
+            self.assertIn(named if named.startswith("--") else "", result.stderr)
+        self.assertFalse(os.path.exists(out))
+        for runs in (["--runs", ""], ["--runs="]):
+            self.check(0, "train", self.make_job(100, 50), *runs, cwd=self.folder)
+        self.assertFalse(os.path.exists(self.path("runs")))
+
     def test_numbers_that_do_not_fit_are_bad_usage(self):
         output = ["--output", self.path("out.tsv")]
         for numbers in (["--rows", "-1"], ["--rows", "0"], ["--rows", "1e23"], ["--rows", "100000000000000000000000"],
@@ -457,7 +482,17 @@ batch: {size: 10}
         self.check(0, "checkpoint", "verify", first)
         with open(os.path.join(first, "manifest.bin"), "r+b") as file:
             file.truncate(10)
-        self.assertIn("cannot be read", self.check(1, *train).stderr)
+        result = self.check(1, *train)
+        self.assertIn("holds 1 checkpoint already, %s, which cannot be read (" % first, result.stderr)
+        self.assertIn("cut short): let the new model take its place with --overwrite", result.stderr)
+        self.assertNotIn("--resume", result.stderr)  # there is nothing to go on from
+        result = self.check(1, *train, "--resume")
+        self.assertIn("holds no checkpoint to go on from", result.stderr)
+        self.assertIn("manifest.bin: cut short", result.stderr)
+        shutil.copytree(first, self.path("model/ckpt-00000000"))
+        self.assertIn("holds 2 checkpoints already, none of which can be read; the newest is %s (" % first,
+                      self.check(1, *train).stderr)
+        shutil.rmtree(self.path("model/ckpt-00000000"))
         self.assertTrue(os.path.isdir(first))
         second = json.loads(self.check(0, *train, "--overwrite").stdout)["checkpoint"]
         self.assertNotEqual(first, second)
@@ -473,7 +508,7 @@ batch: {size: 10}
         os.mkdir(self.path("model2"))
         shutil.copytree(third, self.path("model2/ckpt-00000001"))
         result = self.check(1, *again, "--output", self.path("model2"), "--resume", third)  # the name alone is like it
-        self.assertIn("--output: %s holds 1 checkpoints already" % self.path("model2"), result.stderr)
+        self.assertIn("--output: %s holds 1 checkpoint already, the newest is" % self.path("model2"), result.stderr)
         # A job's own directory is no less somebody's model.
         own = [*again, "--set", "checkpoint.dir=" + model]
         result = self.check(1, *own, "--set", "name=other")
@@ -490,6 +525,10 @@ batch: {size: 10}
             result = self.check(1, "train", job, "--runs", self.path("runs"), *absent)
             self.assertIn("/nonexist: is not on this machine", result.stderr)
         self.assertFalse(os.path.exists(self.path("runs")))
+        # Servers run elsewhere: they are never told a path that begins here.
+        result = self.check(1, "submit", job, "--resume", "absent/ckpt", "--scheduler", "127.0.0.1:1", "--connect-timeout",
+                            "1s", cwd=self.folder)
+        self.assertIn("resume: %s: is not on this machine" % os.path.realpath(self.path("absent/ckpt")), result.stderr)
         self.check(0, "train", job, "--output", ckpt, "--runs", "")
         result = self.check(1, "submit", job, "--resume=" + ckpt, "--set", "seed=8", "--scheduler", "127.0.0.1:1")
         self.assertIn("seed: 8, was 7", result.stderr)  # before a scheduler is looked for
@@ -508,6 +547,32 @@ batch: {size: 10}
         one = all_of_them[0]["path"]
         self.assertEqual(json.loads(self.check(0, "checkpoint", "ls", one, "--json").stdout)["checkpoints"], all_of_them)
         self.assertIn(one, self.check(0, "checkpoint", "ls", one).stdout)
+
+    def test_verify_says_which_and_checks_all(self):
+        model = self.path("model")
+        self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
+        one = self.path("model/ckpt-00000001")
+        self.assertEqual(self.check(0, "checkpoint", "verify", model).stdout, one + ": valid\n")
+        self.assertEqual(self.check(0, "checkpoint", "verify", one, "--all").stdout, one + ": valid\n")
+        for number in (2, 3):
+            shutil.copytree(one, self.path("model/ckpt-0000000%d" % number))
+        newest = self.path("model/ckpt-00000003")
+        self.assertEqual(self.check(0, "checkpoint", "verify", model).stdout,
+                         newest + ": valid (the newest of 3; --all checks each)\n")
+        every = self.check(0, "checkpoint", "verify", model, "--all").stdout
+        self.assertEqual(every, "".join(self.path("model/ckpt-0000000%d: valid\n" % n) for n in (1, 2, 3)))
+        for name, damaged in (("server-0.part", 1), ("manifest.bin", 2)):
+            with open(self.path("model/ckpt-0000000%d/%s" % (damaged, name)), "r+b") as file:
+                file.truncate(10)
+            self.check(0, "checkpoint", "verify", model)
+            result = self.check(1, "checkpoint", "verify", model, "--all")
+            self.assertRegex(result.stdout, r"ckpt-0000000%d: damaged: .*%s" % (damaged, name))
+            self.assertIn(newest + ": valid\n", result.stdout)
+            self.assertIn("%s: %d of 3 checkpoints %s damaged" % (model, damaged, "is" if damaged == 1 else "are"),
+                          result.stderr)
+        said = json.loads(self.check(1, "checkpoint", "verify", model, "--all", "--json").stdout)["checkpoints"]
+        self.assertEqual([one["valid"] for one in said], [False, False, True])
+        self.assertIn("manifest.bin", said[1]["problem"])
 
     def test_predict_replaces_files_but_writes_to_devices_and_links(self):
         model = self.path("model")
