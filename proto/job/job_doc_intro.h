@@ -64,7 +64,7 @@ Every verb that takes a job file takes `--set path=value`, as often as needed; l
 | `--set data.train.0.path=/data/day1.gz` | sets a field of the first element of a list |
 | `--set data.train.1=/data/day2.gz` | replaces an element; the index after the last one appends |
 | `--set optimizer.sparse.sgd=0.1` | takes another kind; the one in the file is dropped |
-| `--set checkpoint=` | removes the field (so does `=null`) |
+| `--set checkpoint=` | removes a field that holds text or others; `=null` removes any: an empty number may be an unset variable |
 )md";
 
 }  // namespace shoal

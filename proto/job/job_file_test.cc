@@ -167,7 +167,9 @@ TEST_CASE("LoadJob: overrides change, add, append, switch and remove", "[proto][
       Load(kCensus, {"batch.size=512", "data.train=[a.gz, b.gz]", "data.train.1.rows=[5, 9]", "data.train.2=c.gz",
                      "model.hidden.0=7", "optimizer.sparse.sgd=0.5", "sync.bsp.lanes=2",
                      "checkpoint=", "data.columns.dense.0.transform=log1p", "evaluate={exact_auc: true}",
-                     "data.format.csv.missing=NA", "data.eval=null", "guard.max_abs=1e3"});
+                     "data.format.csv.missing=NA", "data.eval=null", "guard.max_abs=1e3", "memory.hard_limit=0",
+                     "batch.reduce=null", "seed=~", "warm_start="});
+  CHECK(job.seed() == 1);
   CHECK(job.batch().size() == 512);
   CHECK(job.batch().reduce() == BatchConfig::MEAN);
   REQUIRE(job.data().train_size() == 3);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,12 +19,19 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
+// Whether nothing but a value makes sense: numbers, sizes, durations, true or false, names of a choice.
+bool NeedsValue(const FieldDescriptor& field) {
+  return !field.is_repeated() && field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+         field.cpp_type() != FieldDescriptor::CPPTYPE_STRING;
+}
+
 // Applies one override. `type` and `field` follow the path as far as the schema knows it, so that shorthands on the way
 // ("format: criteo") can be written out. Lives for one override.
 class Override {
  public:
-  Override(int index, std::vector<std::string> path, YamlNode value, JobErrors* errors)
-      : index_(index), path_(std::move(path)), value_(std::move(value)), errors_(errors) {}
+  // `empty`: the value is no text at all, which a script's unset variable is, too.
+  Override(int index, std::vector<std::string> path, YamlNode value, bool empty, JobErrors* errors)
+      : index_(index), path_(std::move(path)), value_(std::move(value)), empty_(empty), errors_(errors) {}
 
   void Apply(YamlNode* root) { InMessage(root, 0, Job::descriptor()); }
 
@@ -73,6 +81,9 @@ class Override {
     std::vector<YamlEntry>& entries = node->entries;
     const auto same_key = [&](const YamlEntry& entry) { return entry.plain_key && entry.key == key; };
     if (last(depth) && value_.kind == YamlNode::Kind::kNull) {
+      if (empty_ && field != nullptr && NeedsValue(*field)) {
+        return Fail(depth + 1, "has no value; give it one, or null for its default");
+      }
       entries.erase(std::remove_if(entries.begin(), entries.end(), same_key), entries.end());
       return;
     }
@@ -132,6 +143,7 @@ class Override {
   const int index_;
   const std::vector<std::string> path_;
   const YamlNode value_;
+  const bool empty_;
   JobErrors* const errors_;
 };
 
@@ -151,11 +163,11 @@ void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode* root, J
       continue;
     }
     YamlNode value;
-    if (!ParseYamlTree(absl::string_view(overrides[i]).substr(equals + 1), position.override_index, &value, errors)) {
-      continue;
-    }
+    const absl::string_view text = absl::string_view(overrides[i]).substr(equals + 1);
+    if (!ParseYamlTree(text, position.override_index, &value, errors)) continue;
     if (root->kind == YamlNode::Kind::kNull || root->kind == YamlNode::Kind::kMap) {
-      Override(position.override_index, std::move(path), std::move(value), errors).Apply(root);
+      const bool empty = absl::StripAsciiWhitespace(text).empty();
+      Override(position.override_index, std::move(path), std::move(value), empty, errors).Apply(root);
     }
   }
 }

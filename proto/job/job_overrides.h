@@ -11,8 +11,9 @@
 namespace shoal {
 
 // Applies "path=value" texts in order. The value is YAML; elements of lists are named by index (one past the end
-// appends); an empty value or null removes the key. Setting one choice of a oneof removes the others. Errors of paths
-// go to *errors; unknown keys are left for the reader to report.
+// appends). null removes the key, as an empty value does unless it is that of a number, a switch or a choice, where it
+// is an error. Setting one choice of a oneof removes the others. Errors of paths go to *errors; unknown keys are left
+// for the reader to report.
 void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode* root, JobErrors* errors);
 
 }  // namespace shoal
