@@ -75,8 +75,10 @@ struct End {
   absl::Duration grace;
 };
 
+// `released`: the time that the process takes when the scheduler, which knows what others still need of it, lets it go.
 template <typename Agent>
-End WaitForEnd(const Agent& agent, absl::Duration grace_period, const SpotNotices& spot, StopSignals* stop) {
+End WaitForEnd(const Agent& agent, absl::Duration grace_period, absl::Duration released, const char* to_do,
+               const SpotNotices& spot, StopSignals* stop) {
   End end;
   end.grace = grace_period;
   for (;;) {
@@ -92,13 +94,16 @@ End WaitForEnd(const Agent& agent, absl::Duration grace_period, const SpotNotice
       break;
     }
     if (agent.Ended(&end.reason)) {
+      end.grace = released;
       end.why = "the scheduler tells it to go";
       break;
     }
   }
   if (end.told || end.reason.ok()) {
     spdlog::info("{}: {}; leaving {}", agent.name(), end.why,
-                 end.grace > absl::ZeroDuration() ? "within " + absl::FormatDuration(end.grace) : "at once");
+                 end.grace > absl::ZeroDuration()
+                     ? absl::StrCat("once ", to_do, ", in ", absl::FormatDuration(end.grace), " at the latest")
+                     : "at once");
   }
   return end;
 }
@@ -177,7 +182,8 @@ absl::Status RunServerDaemon(const ServerDaemonOptions& options, StopSignals* st
                          ServerAgent::Start(agent_options, options.connect_timeout));
   PrintReady("listening on " + grpc->address());
   const SpotNotices spot(options.spot);
-  const End end = WaitForEnd(*agent, options.grace_period, spot, stop);
+  const End end =
+      WaitForEnd(*agent, options.grace_period, absl::ZeroDuration(), "its partitions are handed over", spot, stop);
   if (end.told) HandOver(*agent, end, scheduler.get());
   if (end.told || end.reason.ok()) {
     const absl::Status left = agent->Leave(kLeaveTimeout);
@@ -209,7 +215,7 @@ absl::Status RunWorkerDaemon(const WorkerDaemonOptions& options, StopSignals* st
   SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<WorkerAgent> agent, WorkerAgent::Start(worker, options.connect_timeout));
   PrintReady(absl::StrCat("worker ", agent->name(), " joined ", options.scheduler));
   const SpotNotices spot(options.spot);
-  const End end = WaitForEnd(*agent, options.grace_period, spot, stop);
+  const End end = WaitForEnd(*agent, options.grace_period, options.grace_period, "its batches are done", spot, stop);
   if (end.told || end.reason.ok()) {
     const absl::Status drained = agent->Drain(end.grace);
     // The cluster is told by silence then; no example is lost by it.

@@ -188,5 +188,26 @@ TEST_CASE("Status: nobody is said to be out of reach of who is gone", "[schedule
   CHECK(named() == 0);
 }
 
+TEST_CASE("Drain: the log tells the grace that was asked for, and it is kept", "[scheduler][unit]") {
+  SimCluster sim;
+  AddFleet(&sim, 2, 1, 1);
+  const uint64_t id = sim.Submit(SimJob("asp"));  // without checkpoints, so that its moves have all of the grace
+  TrainTo(&sim, id, 3);
+  sim.Find("s0")->stuck.insert(Task::MOVE_PARTITIONS);
+  REQUIRE(sim.Drain("s0", absl::Seconds(3)).ok());
+  const absl::Duration asked = sim.clock.Now();
+  CHECK_THAT(sim.LogText(id), Contains("server s0 is draining and goes in 3s: test"));
+  sim.Turn(absl::Milliseconds(500));
+  REQUIRE(sim.Drain("s0", absl::Seconds(1)).ok());
+  CHECK_THAT(sim.LogText(id), Contains("server s0 is draining and goes in 1s: test"));
+  REQUIRE(sim.Drain("s0", absl::Seconds(10)).ok());  // the shorter one counts
+  CHECK_THAT(sim.LogText(id), !Contains("goes in 10s"));
+  while (sim.Find("s0") != nullptr && sim.clock.Now() - asked < absl::Seconds(10)) sim.Turn(absl::Milliseconds(50));
+  CHECK(sim.clock.Now() - asked >= absl::Milliseconds(1500));
+  CHECK(sim.clock.Now() - asked <= absl::Milliseconds(1700));
+  sim.RunJob(id);
+  CheckExact(&sim, id, 12);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -175,7 +175,12 @@ absl::Status ActiveJob::CheckDrain(const Process& process, uint32_t grace_ms) co
 
 void ActiveJob::OnDrain(const Process& process, const std::string& reason) {
   if (ended() || !partitions_.map().Uses(process.id)) return;
-  Log(absl::StrCat(process.Title(), " is draining", reason.empty() ? "" : ": ", reason));
+  std::string left;
+  if (process.exits_at() != absl::InfiniteDuration()) {
+    const absl::Duration grace = std::max(process.exits_at() - Now(), absl::ZeroDuration());
+    left = absl::StrCat(" and goes in ", absl::FormatDuration(absl::Floor(grace, absl::Milliseconds(1))));
+  }
+  Log(absl::StrCat(process.Title(), " is draining", left, reason.empty() ? "" : ": ", reason));
   Advance();
 }
 
