@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "local/checkpoint_diff.h"
 #include "local/checkpoint_export.h"
+#include "local/preflight.h"
 #include "server/checkpoint/merge.h"
 
 namespace shoal::cli {
@@ -25,6 +26,7 @@ struct MergeOptions {
 
 struct ExportVerbOptions {
   ExportOptions what;
+  bool overwrite = false;
   std::string format;  // empty: as the output's name says
   bool json = false;
 };
@@ -54,6 +56,8 @@ int Merge(const MergeOptions& options) {
 
 int Export(ExportVerbOptions options) {
   const bool npz = options.format.empty() ? absl::EndsWith(options.what.output, ".npz") : options.format == "npz";
+  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.what.output, !npz);
+  if (!free.ok()) return Fail(free);
   options.what.format = npz ? ExportFormat::kNpz : ExportFormat::kTsv;
   const absl::StatusOr<ExportReport> report = ExportCheckpoint(options.what);
   if (!report.ok()) return Fail(report.status());
@@ -108,6 +112,7 @@ void AddCheckpointTools(CLI::App* parent, Action* action) {
       ->delimiter(',')
       ->type_name("NAME,...");
   verb->add_flag("--state", out->what.state, "Optimizer state, too");
+  AddOverwrite(verb, &out->overwrite);
   AddJson(verb, &out->json);
   verb->callback([out, action] { *action = [out] { return Export(*out); }; });
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/options.h"
+#include "local/preflight.h"
 
 namespace shoal::cli {
 namespace {
@@ -24,6 +25,7 @@ struct Options {
   uint64_t ids_per_category = 1000;
   bool interactions = false;
   std::string output = "-";
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -32,6 +34,8 @@ int Run(const Options& options) {
   if (data.rows > kMaxNumber - data.first_row) {
     return UsageError(absl::InvalidArgumentError("--first-row + --rows: expected less than 2^64"));
   }
+  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.output, false);
+  if (!free.ok()) return Fail(free);
   data.format = options.format == "libsvm" ? DatagenFormat::kLibsvm : DatagenFormat::kCriteo;
   data.teacher.set_seed(options.seed);
   data.teacher.set_interactions(options.interactions);
@@ -90,6 +94,7 @@ void AddDatagen(CLI::App* root, Action* action) {
   verb->add_option("--output", options->output, "File to write; - for stdout")
       ->type_name("FILE")
       ->capture_default_str();
+  AddOverwrite(verb, &options->overwrite);
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }

@@ -110,6 +110,10 @@ void AddResume(CLI::App* verb, std::string* from) {
 
 void AddJson(CLI::App* verb, bool* json) { verb->add_flag("--json", *json, "Print one JSON object"); }
 
+void AddOverwrite(CLI::App* verb, bool* overwrite) {
+  verb->add_flag("--overwrite", *overwrite, "Let what is written take the place of what --output holds");
+}
+
 void AddRuns(CLI::App* verb, std::string* runs) {
   verb->add_option(kRuns, *runs, "Where <name>-<id>/ with the resolved job and its metrics is made; '' for nowhere")
       ->type_name("DIR")

@@ -59,6 +59,8 @@ void AddResume(CLI::App* verb, std::string* from);
 
 // --json.
 void AddJson(CLI::App* verb, bool* json);
+// --overwrite of a verb whose --output is a file.
+void AddOverwrite(CLI::App* verb, bool* overwrite);
 // --runs; its default is "runs", an empty value means none.
 void AddRuns(CLI::App* verb, std::string* runs);
 

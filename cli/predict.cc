@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/options.h"
 #include "local/inference.h"
+#include "local/preflight.h"
 #include "local/report.h"
 
 namespace shoal::cli {
@@ -13,10 +14,13 @@ namespace {
 struct Options {
   InferenceOptions inference;
   std::string output;
+  bool overwrite = false;
   bool json = false;
 };
 
 int Run(const Options& options) {
+  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.output, false);
+  if (!free.ok()) return Fail(free);
   const absl::StatusOr<InferenceResult> result = PredictCheckpoint(options.inference, options.output);
   if (!result.ok()) return Fail(result.status());
   if (options.output == "-") return kOk;  // stdout belongs to the predictions
@@ -52,6 +56,7 @@ void AddPredict(CLI::App* root, Action* action) {
       "--no-labels", [options] { options->inference.labels = Labels::kAbsent; },
       "The inputs have no labels: csv without their column, criteo rows that begin with I1, libsvm lines that begin "
       "with index:value, idx images without label files");
+  AddOverwrite(verb, &options->overwrite);
   AddJson(verb, &options->json);
   verb->callback([options, action] { *action = [options] { return Run(*options); }; });
 }

@@ -1,4 +1,5 @@
 // shoal validate: checks a job file completely and shows what it means.
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -20,12 +21,17 @@ int Run(const Options& options) {
   if (!job.ok()) return Fail(job.status());
   const absl::StatusOr<Preflight> here = CheckJobHere(*job);
   if (!here.ok()) return Fail(here.status());
-  const nlohmann::ordered_json json = {{"job", job->name()},
-                                       {"valid", true},
-                                       {"digest", JobDigest(*job)},
-                                       {"warnings", here->warnings},
-                                       {"not_checked", here->not_checked}};
-  std::string text = absl::StrCat(options.job.path, ": valid (job ", job->name(), ")\n");
+  // A cluster's inputs need not be here, so this is no error; but nobody may take "valid" for "will run".
+  for (const std::string& line : here->missing) std::fprintf(stderr, "shoal: missing here: %s\n", line.c_str());
+  if (!here->missing.empty()) {
+    std::fputs("shoal: `train` would fail on this machine; a cluster needs them under these paths on each worker\n",
+               stderr);
+  }
+  const nlohmann::ordered_json json = {{"job", job->name()},        {"valid", true},
+                                       {"digest", JobDigest(*job)}, {"warnings", here->warnings},
+                                       {"missing", here->missing},  {"not_checked", here->not_checked}};
+  std::string text = absl::StrCat(options.job.path, ": valid (job ", job->name(), ")",
+                                  here->missing.empty() ? "" : ", but inputs are missing here", "\n");
   for (const std::string& line : here->warnings) absl::StrAppend(&text, "  warning: ", line, "\n");
   for (const std::string& line : here->not_checked) absl::StrAppend(&text, "  not checked: ", line, "\n");
   Print(options.json, json, options.resolved ? ResolvedYaml(*job) : text);

@@ -39,9 +39,24 @@ bool LiesIn(const std::string& path, const std::string& dir) {
   return !from_dir.empty() && *from_dir.begin() != "..";
 }
 
+// Inputs that this machine cannot read, each with its field and what is wrong.
+std::vector<std::string> UnreadableInputs(const Job& job) {
+  std::vector<std::string> out;
+  const auto check = [&out](const char* field, const auto& inputs) {
+    for (int i = 0; i < inputs.size(); ++i) {
+      Job one;
+      *one.mutable_data()->add_train() = inputs[i];
+      const absl::Status status = CheckInputs(one);
+      if (!status.ok()) out.push_back(absl::StrCat(field, i, ": ", status.message()));
+    }
+  };
+  check("data.train.", job.data().train());
+  check("data.eval.", job.data().eval());
+  return out;
+}
+
 // Bytes of the inputs, as they lie on the disk.
 absl::StatusOr<uint64_t> InputBytes(const Job& job) {
-  SHOAL_RETURN_IF_ERROR(CheckInputs(job));
   uint64_t bytes = 0;
   for (const auto* inputs : {&job.data().train(), &job.data().eval()}) {
     for (const Input& input : *inputs) {
@@ -65,16 +80,20 @@ absl::Status CheckModelAlone(const Job& job, Preflight* out) {
 absl::StatusOr<Preflight> CheckJobHere(const Job& job) {
   Preflight out;
   SHOAL_RETURN_IF_ERROR(CheckSubmittedJob(job));
-  const absl::StatusOr<uint64_t> bytes = InputBytes(job);
-  if (bytes.ok() && *bytes <= kReadableBytes) {
+  out.missing = UnreadableInputs(job);
+  uint64_t bytes = 0;
+  if (out.missing.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(bytes, InputBytes(job));
+  }
+  if (out.missing.empty() && bytes <= kReadableBytes) {
     SHOAL_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(job));
     SHOAL_RETURN_IF_ERROR(CheckPlan(job, plan));
     const std::string warning = PlanWarning(job, plan);
     if (!warning.empty()) out.warnings.push_back(warning);
   } else {
-    out.not_checked.push_back(bytes.ok()
-                                  ? absl::StrCat("the inputs: ", *bytes >> 20, " MiB are too many to be read now")
-                                  : absl::StrCat("the inputs: ", bytes.status().message()));
+    out.not_checked.push_back(out.missing.empty()
+                                  ? absl::StrCat("the inputs: ", bytes >> 20, " MiB are too many to be read now")
+                                  : "the inputs, as some are missing here");
     SHOAL_RETURN_IF_ERROR(CheckModelAlone(job, &out));
   }
   SHOAL_ASSIGN_OR_RETURN(const std::vector<std::string> unseen, CheckStart(job, ""));
@@ -127,6 +146,19 @@ absl::Status CheckOutput(const std::string& field, const std::string& dir, const
   }
   return absl::FailedPreconditionError(absl::StrCat(text, "let the new model take ", count == 1 ? "its" : "their",
                                                     " place with --overwrite, or name another directory"));
+}
+
+absl::Status CheckOutputFree(const std::string& path, bool directory) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  std::string what;
+  if (type == fs::file_type::regular && fs::file_size(path, error) > 0) what = " is there already: replace it";
+  if (directory && type == fs::file_type::directory && !fs::is_empty(path, error)) {
+    what = " holds files already: replace those of the same name";
+  }
+  if (path == "-" || what.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--output: ", path, what, " with --overwrite, or name another one"));
 }
 
 }  // namespace shoal

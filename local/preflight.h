@@ -13,6 +13,7 @@ namespace shoal {
 
 struct Preflight {
   std::vector<std::string> warnings;
+  std::vector<std::string> missing;      // inputs that this machine cannot read, each with its field and what is wrong
   std::vector<std::string> not_checked;  // what, and why not
 };
 
@@ -28,6 +29,10 @@ absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::s
 // `dir`, which `field` names, is to take a run's checkpoints, which push out older ones: FAILED_PRECONDITION when it
 // holds any, unless the run goes on from one of these.
 absl::Status CheckOutput(const std::string& field, const std::string& dir, const std::string& resume);
+
+// `path` is the file, or for `directory` the directory of files, that a verb's --output is to write:
+// FAILED_PRECONDITION when something is there that would be lost. An empty file, a device, a pipe and - are free.
+absl::Status CheckOutputFree(const std::string& path, bool directory);
 
 }  // namespace shoal
 

@@ -199,8 +199,9 @@ class UsageTest(CliTest):
             named = arguments[arguments.index("") - 1] if "" in arguments else ""
             self.assertIn(named if named.startswith("--") else "", result.stderr)
         self.assertFalse(os.path.exists(out))
+        job = self.make_job(100, 50)
         for runs in (["--runs", ""], ["--runs="]):
-            self.check(0, "train", self.make_job(100, 50), *runs, cwd=self.folder)
+            self.check(0, "train", job, *runs, cwd=self.folder)
         self.assertFalse(os.path.exists(self.path("runs")))
 
     def test_numbers_that_do_not_fit_are_bad_usage(self):
@@ -243,11 +244,20 @@ class UsageTest(CliTest):
             self.assertIn("they and their gradients take", result.stderr)
             said = json.loads(self.check(0, "validate", job, "--json").stdout)
             self.assertEqual(said["warnings"], [])
+            self.assertEqual(len(said["missing"]), 0 if inputs else 2)
             self.assertIn("what only a cluster knows", said["not_checked"][-1])
             self.assertEqual(len(said["not_checked"]), 1 if inputs else 2)
         os.remove(self.path("eval.tsv"))
-        self.assertIn("not checked: the inputs: no file matches " + self.path("eval.tsv"),
-                      self.check(0, "validate", job).stdout)
+        result = self.check(0, "validate", job)  # the workers may have it: no error, but nobody can overlook it
+        missing = "data.eval.0: no file matches " + self.path("eval.tsv")
+        self.assertIn("valid (job tiny), but inputs are missing here\n", result.stdout)
+        self.assertIn("shoal: missing here: %s\nshoal: `train` would fail on this machine" % missing, result.stderr)
+        os.remove(self.path("train.tsv"))
+        result = self.check(0, "validate", job, "--json")
+        self.assertEqual(json.loads(result.stdout)["missing"],
+                         ["data.train.0: no file matches " + self.path("train.tsv"), missing])
+        self.assertIn(missing, result.stderr)
+        self.assertIn(missing, self.check(0, "validate", job, "--resolved").stderr)
         csv = self.write("csv.yaml", JOB.replace("criteo", "csv\n  columns: {label: y, sparse: [s]}"))
         self.assertIn("not checked: the model, whose size depends on the inputs",
                       self.check(0, "validate", csv).stdout)
@@ -574,6 +584,30 @@ batch: {size: 10}
         self.assertEqual([one["valid"] for one in said], [False, False, True])
         self.assertIn("manifest.bin", said[1]["problem"])
 
+    def test_what_is_there_is_replaced_only_with_overwrite(self):
+        model, empty = self.path("model"), self.write("empty", "")
+        self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
+        os.symlink(self.path("kept"), self.path("link"))
+        for verb in (["predict", "--checkpoint", model], ["datagen", "--rows", "3"],
+                     ["checkpoint", "export", model, "--format", "npz"]):
+            for name in ("kept", "link"):
+                self.write("kept", "old")
+                output = ["--output", self.path(name)]
+                result = self.check(1, *verb, *output)
+                self.assertIn("--output: %s is there already: replace it with --overwrite" % self.path(name),
+                              result.stderr)
+                self.assertEqual(read(self.path("kept")), "old")
+            self.check(0, *verb, "--output", self.path("kept"), "--overwrite")
+            self.check(0, *verb, "--output", empty)  # mktemp made it
+            os.remove(empty)
+            self.check(0, *verb, "--output", empty)
+            self.write("empty", "")
+        export = ["checkpoint", "export", model, "--output", self.path("tsv")]
+        os.mkdir(self.path("tsv"))
+        self.check(0, *export)
+        self.assertIn("tsv holds files already", self.check(1, *export).stderr)
+        self.check(0, *export, "--overwrite")
+
     def test_predict_replaces_files_but_writes_to_devices_and_links(self):
         model = self.path("model")
         self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
@@ -583,7 +617,7 @@ batch: {size: 10}
         with subprocess.Popen(["cat", self.path("fifo")], stdout=subprocess.PIPE, text=True) as reader:
             self.check(0, "predict", "--checkpoint", model, "--output", self.path("fifo"))
             from_fifo, _ = reader.communicate(timeout=30)
-        self.check(0, "predict", "--checkpoint", model, "--output", self.path("link"))
+        self.check(0, "predict", "--checkpoint", model, "--output", self.path("link"), "--overwrite")
         self.assertTrue(os.path.islink(self.path("link")))
         self.assertEqual(from_fifo.count("\n"), 50)
         self.assertEqual(read(self.path("target")), from_fifo)
@@ -601,7 +635,7 @@ model: {preset: lr}
 """)
         model = self.path("model")
         self.check(0, "train", job, "--output", model, "--runs", "")
-        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv")]):
+        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv"), "--overwrite"]):
             self.check(0, *verb, "--checkpoint", model)
             result = self.check(1, *verb, "--checkpoint", model, "--data", self.path("absent.tsv"))
             self.assertIn("takes no files", result.stderr)
@@ -645,7 +679,7 @@ model: {preset: lr}
     def test_data_that_is_not_there_is_an_error(self):
         model = self.path("model")
         self.check(0, "train", self.make_job(200, 50), "--output", model, "--runs", "")
-        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv")]):
+        for verb in (["evaluate"], ["predict", "--output", self.path("out.tsv"), "--overwrite"]):
             result = self.check(1, *verb, "--checkpoint", model, "--data", self.path("absent.tsv"))
             self.assertIn("absent.tsv", result.stderr)
         self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out.tsv")])

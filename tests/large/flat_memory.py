@@ -44,7 +44,7 @@ def make_file(shoal, path, mib):
         stderr=subprocess.DEVNULL)
     per_row = os.path.getsize(path) / rows
     run([shoal, "datagen", "--format", "criteo", "--rows", str(int(mib * 2**20 / per_row) + 1), "--seed", "1",
-         "--output", path], stderr=subprocess.DEVNULL)
+         "--output", path, "--overwrite"], stderr=subprocess.DEVNULL)
     return os.path.getsize(path)
 
 
