@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -208,16 +209,38 @@ void AppendShares(const JobStatus& status, std::string* text) {
   }
 }
 
+bool Unusual(const SlotReport& slot) {
+  return slot.guard_refused() + slot.not_admitted() + slot.memory_refused() + slot.expired() > 0;
+}
+
+// Of each table a line; only of slots of which something was refused or has expired a row each: --json has all.
 void AppendSlots(const JobStatus& status, std::string* text) {
-  if (status.slots().empty()) return;
+  struct Sums {
+    uint64_t slots = 0, rows = 0, bytes = 0;
+  };
+  std::map<std::string, Sums> tables;
   size_t table = 5, slot = 4;
   for (const SlotReport& report : status.slots()) {
+    Sums& sums = tables[report.table()];
+    ++sums.slots;
+    sums.rows += report.rows();
+    sums.bytes += report.bytes();
+    if (!Unusual(report)) continue;
     table = std::max(table, report.table().size());
     slot = std::max(slot, report.slot().size());
   }
-  absl::StrAppendFormat(text, "  %-*s  %-*s %11s %9s %11s %11s %9s %9s\n", table, "TABLE", slot, "SLOT", "ROWS", "MIB",
-                        "GUARD", "NOT ADMITTED", "MEMORY", "EXPIRED");
+  for (const auto& [name, sums] : tables) {
+    absl::StrAppendFormat(text, "  table       %s: %d rows, %.1f MiB%s\n", name, sums.rows,
+                          static_cast<double>(sums.bytes) / (1 << 20),
+                          sums.slots == 1 ? "" : absl::StrCat(" in ", sums.slots, " slots"));
+  }
+  bool header = false;
   for (const SlotReport& report : status.slots()) {
+    if (!Unusual(report)) continue;
+    if (!std::exchange(header, true)) {
+      absl::StrAppendFormat(text, "  %-*s  %-*s %11s %9s %11s %11s %9s %9s\n", table, "TABLE", slot, "SLOT", "ROWS",
+                            "MIB", "GUARD", "NOT ADMITTED", "MEMORY", "EXPIRED");
+    }
     absl::StrAppendFormat(text, "  %-*s  %-*s %11d %9.1f %11d %12d %9d %9d\n", table, report.table(), slot,
                           report.slot(), report.rows(), static_cast<double>(report.bytes()) / (1 << 20),
                           report.guard_refused(), report.not_admitted(), report.memory_refused(), report.expired());

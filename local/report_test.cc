@@ -1,5 +1,6 @@
 #include "local/report.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -107,6 +108,34 @@ TEST_CASE("Report: progress extrapolates the time that is left", "[local][unit]"
   CHECK(text.find("ETA 15s") != std::string::npos);
   status.set_splits_done(0);
   CHECK(ProgressText(status).find("ETA") == std::string::npos);
+}
+
+TEST_CASE("Report: the text begins with the metrics and has a row for slots of which something was refused only",
+          "[local][unit]") {
+  JobStatus status = Status();
+  for (int i = 0; i < 34; ++i) {
+    SlotReport* const slot = status.add_slots();
+    slot->set_table(i < 17 ? "linear" : "embedding");
+    slot->set_slot("slot" + std::to_string(i));
+    slot->set_rows(2);
+    slot->set_bytes(1 << 20);
+  }
+  const std::string quiet = JobText(status);
+  INFO(quiet);
+  CHECK(quiet.find("AUC 0.75") < quiet.find("  staleness"));
+  CHECK(std::count(quiet.begin(), quiet.end(), '\n') < 12);  // metrics stay on the screen
+  CHECK(quiet.find("  table       linear: 34 rows, 17.0 MiB in 17 slots\n") != std::string::npos);
+  CHECK(quiet.find("slot3") == std::string::npos);
+  CHECK(quiet.find("NOT ADMITTED") == std::string::npos);
+  CHECK(JobJson(status)["slots"].size() == 34);
+  status.mutable_slots(3)->set_guard_refused(1);
+  status.mutable_slots(20)->set_expired(7);
+  const std::string loud = JobText(status);
+  INFO(loud);
+  CHECK(loud.find("NOT ADMITTED") != std::string::npos);
+  CHECK(loud.find("  linear     slot3 ") != std::string::npos);
+  CHECK(loud.find("  embedding  slot20 ") != std::string::npos);
+  CHECK(std::count(loud.begin(), loud.end(), '\n') == std::count(quiet.begin(), quiet.end(), '\n') + 3);
 }
 
 TEST_CASE("Report: only bsp has an effective batch", "[local][unit]") {
