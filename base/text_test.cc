@@ -17,9 +17,9 @@ TEST_CASE("CheckpointName: reads back to its number, and nothing else is a name"
        {uint64_t{0}, uint64_t{7}, uint64_t{99999999}, uint64_t{100000000}, uint64_t{INT64_MAX} - 1}) {
     CHECK(CheckpointNumber(CheckpointName(number)) == number);
   }
-  for (const char* name :
-       {"", "ckpt-", "ckpt-7.tmp", "ckpt-x", "checkpoint-7", "/d/ckpt-00000007", "ckpt-+7", "ckpt--7", "ckpt- 7",
-        "ckpt-7 ", "ckpt-0x7", "ckpt-9223372036854775807", "ckpt-9223372036854775808", "ckpt-18446744073709551615", "ckpt-18446744073709551616"}) {
+  for (const char* name : {"", "ckpt-", "ckpt-7.tmp", "ckpt-x", "checkpoint-7", "/d/ckpt-00000007", "ckpt-+7",
+                           "ckpt--7", "ckpt- 7", "ckpt-7 ", "ckpt-0x7", "ckpt-9223372036854775807",
+                           "ckpt-9223372036854775808", "ckpt-18446744073709551615", "ckpt-18446744073709551616"}) {
     INFO(name);
     CHECK_FALSE(CheckpointNumber(name).has_value());
   }

@@ -1,5 +1,7 @@
 #include "local/preflight.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -37,6 +39,19 @@ fs::path Plain(const std::string& path) {
 bool LiesIn(const std::string& path, const std::string& dir) {
   const fs::path from_dir = Plain(path).lexically_relative(Plain(dir));
   return !from_dir.empty() && *from_dir.begin() != "..";
+}
+
+// Whether a checkpoint's parts are there in full size; their bytes are not read.
+absl::Status CheckParts(const std::string& dir, const Manifest& manifest) {
+  for (const PartInfo& part : manifest.parts()) {
+    std::error_code error;
+    const std::string file = absl::StrCat(dir, "/", part.file());
+    const uintmax_t bytes = fs::file_size(file, error);
+    if (error) return absl::DataLossError(absl::StrCat(file, ": ", error.message()));
+    if (bytes == part.bytes()) continue;
+    return absl::DataLossError(absl::StrCat(file, ": holds ", bytes, " bytes, the manifest says ", part.bytes()));
+  }
+  return absl::OkStatus();
 }
 
 // Inputs that this machine cannot read, each with its field and what is wrong.
@@ -130,9 +145,16 @@ absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::s
 absl::Status CheckOutput(const std::string& field, const std::string& dir, const std::string& resume) {
   if (resume == kLatest || (!resume.empty() && LiesIn(resume, dir))) return absl::OkStatus();
   if (!Exists(dir)) return absl::OkStatus();
-  SHOAL_ASSIGN_OR_RETURN(const auto complete, ListCheckpoints(dir));
-  SHOAL_ASSIGN_OR_RETURN(const auto damaged, ListDamaged(dir));
+  SHOAL_ASSIGN_OR_RETURN(auto complete, ListCheckpoints(dir));
+  SHOAL_ASSIGN_OR_RETURN(auto damaged, ListDamaged(dir));
   if (complete.empty() && damaged.empty()) return absl::OkStatus();
+  const auto lacks_parts = std::stable_partition(
+      complete.begin(), complete.end(), [](const auto& one) { return CheckParts(one.first, one.second).ok(); });
+  for (auto it = lacks_parts; it != complete.end(); ++it) {
+    damaged.emplace_back(it->first, CheckParts(it->first, it->second));
+  }
+  complete.erase(lacks_parts, complete.end());
+  std::sort(damaged.begin(), damaged.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const size_t count = complete.size() + damaged.size();
   std::string text =
       absl::StrCat(field, ": ", dir, " holds ", count, count == 1 ? " checkpoint" : " checkpoints", " already, ");

@@ -178,7 +178,7 @@ void ActiveJob::OnDrain(const Process& process, const std::string& reason) {
   std::string left;
   if (process.exits_at() != absl::InfiniteDuration()) {
     const absl::Duration grace = std::max(process.exits_at() - Now(), absl::ZeroDuration());
-    left = absl::StrCat(" and goes in ", absl::FormatDuration(absl::Floor(grace, absl::Milliseconds(1))));
+    left = absl::StrCat(" and goes in ", absl::FormatDuration(absl::Ceil(grace, absl::Milliseconds(1))));
   }
   Log(absl::StrCat(process.Title(), " is draining", left, reason.empty() ? "" : ": ", reason));
   Advance();

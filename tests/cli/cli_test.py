@@ -490,6 +490,8 @@ batch: {size: 10}
         for said in (first, "of job tiny", "--resume", "--overwrite"):
             self.assertIn(said, result.stderr)
         self.check(0, "checkpoint", "verify", first)
+        whole = self.path("whole")
+        shutil.copytree(first, whole)
         with open(os.path.join(first, "manifest.bin"), "r+b") as file:
             file.truncate(10)
         result = self.check(1, *train)
@@ -502,6 +504,13 @@ batch: {size: 10}
         shutil.copytree(first, self.path("model/ckpt-00000000"))
         self.assertIn("holds 2 checkpoints already, none of which can be read; the newest is %s (" % first,
                       self.check(1, *train).stderr)
+        shutil.rmtree(self.path("model/ckpt-00000000"))
+        shutil.copytree(whole, self.path("model/ckpt-00000000"))
+        result = self.check(1, *train)
+        self.assertIn("holds 2 checkpoints already, the newest that can be read is %s of job tiny: go on from it" %
+                      self.path("model/ckpt-00000000"), result.stderr)
+        os.remove(self.path("model/ckpt-00000000/server-0.part"))
+        self.assertIn("none of which can be read", self.check(1, *train).stderr)
         shutil.rmtree(self.path("model/ckpt-00000000"))
         self.assertTrue(os.path.isdir(first))
         second = json.loads(self.check(0, *train, "--overwrite").stdout)["checkpoint"]
