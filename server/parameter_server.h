@@ -3,10 +3,12 @@
 #ifndef SHOAL_SERVER_PARAMETER_SERVER_H_
 #define SHOAL_SERVER_PARAMETER_SERVER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +40,9 @@ struct ParameterServerOptions {
   // Pieces of large pushes that are not complete yet: how many bytes of them, and how long after the last one came.
   uint64_t staged_bytes = uint64_t{2} << 30;
   absl::Duration staged_patience = absl::Seconds(30);
+  // bsp: threads that apply a round, and how many gradients (floats) there must be for each of them.
+  uint32_t round_threads = std::max(1u, std::thread::hardware_concurrency());
+  uint64_t round_floats = uint64_t{1} << 17;
   // Where messages, contributions to rounds and what a call needs while it works come from.
   std::shared_ptr<BufferPool> buffers = BufferPool::Create(uint64_t{128} << 20);
 };

@@ -8,12 +8,10 @@
 
 namespace shoal {
 
-Contribution::Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes,
-                           std::pmr::memory_resource* memory)
+Contribution::Contribution(const JobSchema& schema, const PushRequest& request, std::pmr::memory_resource* memory)
     : schema_(schema),
       range_(RangeOf(schema, request)),
       lane_(request.header.lane),
-      reserved_bytes_(reserved_bytes),
       partitions_(request.partitions.begin(), request.partitions.end(), memory),
       dense_(request.dense.begin(), request.dense.end(), memory),
       dense_starts_(memory) {
@@ -45,7 +43,6 @@ Contribution::Contribution(const JobSchema& schema, uint32_t partition, const He
     : schema_(schema),
       range_{held.split(), held.lease(), held.begin(), held.end(), held.end_of_split(), held.examples()},
       lane_(held.lane()),
-      reserved_bytes_(0),
       partitions_{partition},
       dense_(held.dense().begin(), held.dense().end()),
       dense_starts_{0} {
@@ -60,6 +57,14 @@ Contribution::Contribution(const JobSchema& schema, uint32_t partition, const He
     group.slot = static_cast<uint16_t>(rows.slot());
     groups_.push_back(std::move(group));
   }
+}
+
+uint64_t Contribution::floats() const {
+  uint64_t floats = dense_.size();
+  for (const Group& group : groups_) {
+    for (const std::pmr::vector<float>& gradients : group.gradients) floats += gradients.size();
+  }
+  return floats;
 }
 
 bool Contribution::Covers(uint32_t partition) const {

@@ -17,18 +17,19 @@
 
 namespace shoal {
 
-// A deep copy of one logical lane's push. Immutable.
+// A deep copy of one logical lane's push. Immutable once it is held.
 class Contribution {
  public:
   // `memory` outlives it.
-  Contribution(const JobSchema& schema, const PushRequest& request, uint64_t reserved_bytes,
-               std::pmr::memory_resource* memory);
+  Contribution(const JobSchema& schema, const PushRequest& request, std::pmr::memory_resource* memory);
   // One partition's share, from another server. REQUIRES: CheckHeld was content.
   Contribution(const JobSchema& schema, uint32_t partition, const HeldLane& held);
 
   const PushRange& range() const { return range_; }
   uint64_t lane() const { return lane_; }  // its id, not the logical one
   uint64_t reserved_bytes() const { return reserved_bytes_; }
+  void set_reserved_bytes(uint64_t bytes) { reserved_bytes_ = bytes; }
+  uint64_t floats() const;  // of all gradients
   bool Covers(uint32_t partition) const;
   // Appends this lane's gradients of one partition; dense is set when the push carried any.
   void GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows, const float** dense) const;
@@ -50,7 +51,7 @@ class Contribution {
   const JobSchema& schema_;
   const PushRange range_;
   const uint64_t lane_;
-  const uint64_t reserved_bytes_;
+  uint64_t reserved_bytes_ = 0;
   std::pmr::vector<uint32_t> partitions_;
   std::vector<Group> groups_;
   std::pmr::vector<float> dense_;

@@ -41,7 +41,7 @@ ServerJob::ServerJob(const ParameterServerOptions& options, const JobConfig& con
       self_(self),
       stats_(schema_->tables.size(), schema_->slot_count()),
       rounds_(schema_->lanes, 0),
-      fold_(*schema_),
+      round_step_(*schema_, &stats_, options.round_threads, options.round_floats),
       grants_(&stats_, schema_->hard_limit_bytes) {}
 
 absl::StatusOr<std::shared_ptr<ServerJob>> ServerJob::Create(const ParameterServerOptions& options,

@@ -23,6 +23,7 @@
 #include "server/replication/arrival.h"
 #include "server/replication/room.h"
 #include "server/request_checks.h"
+#include "server/round_step.h"
 #include "server/rounds.h"
 #include "server/store/partition.h"
 
@@ -181,7 +182,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   LiveLanes lanes_ ABSL_GUARDED_BY(mu_);
   std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);
   Rounds rounds_ ABSL_GUARDED_BY(mu_);
-  RoundFold fold_ ABSL_GUARDED_BY(mu_);
+  RoundStep round_step_ ABSL_GUARDED_BY(mu_);
   absl::optional<uint64_t> hold_ ABSL_GUARDED_BY(mu_);        // rounds from here on are not applied
   size_t frozen_ ABSL_GUARDED_BY(mu_) = 0;                    // partitions of the map
   std::map<uint32_t, HeldRounds> held_ ABSL_GUARDED_BY(mu_);  // bsp: what came with standbys

@@ -176,6 +176,8 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
 }
 
 absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released) {
+  // Before the lock, so that lanes copy at the same time; in vain for the few that are not held.
+  auto contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
   MutexLock lock(&mu_);
   SHOAL_ASSIGN_OR_RETURN(reply->outcome, Admit(request.header));
   reply->map_version = map_->version;
@@ -186,8 +188,8 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
   if (!hold) return absl::OkStatus();
   uint64_t reserved;
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map_, &reserved));
-  rounds_.Hold(request.logical_lane,
-               std::make_unique<Contribution>(*schema_, request, reserved, options_.buffers.get()));
+  contribution->set_reserved_bytes(reserved);
+  rounds_.Hold(request.logical_lane, std::move(contribution));
   Proceed(released);
   return absl::OkStatus();
 }
@@ -289,28 +291,24 @@ bool ServerJob::MayApply() const {
 }
 
 void ServerJob::Proceed(ReleasedList* released) {
-  std::vector<const Contribution*> covering;
   while (schema_->sync == SyncMode::kBsp && rounds_.Ready() && MayApply()) {
-    std::vector<PushRange> ranges;
-    uint64_t examples = 0;
-    for (const Contribution* contribution : rounds_.Next()) {
-      ranges.push_back(contribution->range());
-      examples += contribution->range().examples;
-    }
-    PushTally tally(&stats_);
-    std::pmr::vector<uint32_t> partitions(options_.buffers.get());
+    std::vector<RoundStep::Target> targets;
+    std::vector<uint32_t> partitions;
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
-      Partition* const owned = map_->Owned(p);
-      if (owned == nullptr) continue;
-      rounds_.NextFor(p, &covering);
-      owned->ApplyRound(ranges, fold_.Fold(p, covering), examples, &tally);
+      if (map_->Owned(p) == nullptr) continue;
+      targets.push_back({p, map_->Owned(p)});
       partitions.push_back(p);
     }
+    PushTally tally(&stats_);
+    round_step_.Apply(rounds_, targets, &tally);
+    uint64_t examples = 0;
+    const std::vector<const Contribution*> applied = rounds_.Next();
+    for (const Contribution* contribution : applied) examples += contribution->range().examples;
     for (RefusedBatch& batch : BlameLanes(*schema_, rounds_, partitions, examples, tally)) {
       refused_.Add(std::move(batch));
     }
     stats_.reserved_bytes -= static_cast<int64_t>(rounds_.reserved_bytes());
-    pushes_ += ranges.size();
+    pushes_ += applied.size();
     rounds_.Advance();
     round_applied_.SignalAll();
   }

@@ -62,7 +62,7 @@ void DenseBlocks::Apply(const float* sums, const PushContext& context, PushTally
     }
     sums += size;
     if (schema_.guard && bad != 0) {
-      tally->RefuseBlock(block.layout->tensor);
+      tally->RefuseBlocks(block.layout->tensor, 1);
       continue;
     }
     schema_.dense_rule->UpdateBlock(block.values.data(), block.values.data() + size, gradient, size,

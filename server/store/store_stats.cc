@@ -64,24 +64,32 @@ SlotCounts& PushTally::At(uint32_t table, uint32_t slot) {
   return entries_[entry - 1].counts;
 }
 
-void PushTally::RefuseBlock(uint32_t tensor) {
+void PushTally::RefuseBlocks(uint32_t tensor, uint64_t blocks) {
   const auto it = std::find_if(dense_.begin(), dense_.end(), [&](const auto& d) { return d.tensor == tensor; });
   if (it != dense_.end()) {
-    ++it->blocks;
+    it->blocks += blocks;
   } else {
-    dense_.push_back({tensor, 1});
+    dense_.push_back({tensor, blocks});
   }
 }
 
 void PushTally::Publish() {
-  for (const Entry& entry : entries_) {
-    stats_->Add(entry.table, entry.slot, entry.counts);
-    entry_of_[uint64_t{entry.table} * stats_->slots() + entry.slot] = 0;
-  }
-  entries_.clear();
+  for (const Entry& entry : entries_) stats_->Add(entry.table, entry.slot, entry.counts);
   for (const DenseRefused& dense : dense_) {
     stats_->dense_refused.fetch_add(dense.blocks, std::memory_order_relaxed);
   }
+  Clear();
+}
+
+void PushTally::Take(PushTally* other) {
+  for (const Entry& entry : other->entries_) At(entry.table, entry.slot).Add(entry.counts);
+  for (const DenseRefused& dense : other->dense_) RefuseBlocks(dense.tensor, dense.blocks);
+  other->Clear();
+}
+
+void PushTally::Clear() {
+  for (const Entry& entry : entries_) entry_of_[uint64_t{entry.table} * stats_->slots() + entry.slot] = 0;
+  entries_.clear();
   dense_.clear();
 }
 

@@ -68,7 +68,7 @@ class PushTally {
 
   // REQUIRES: slot < stats->slots(). Valid until the next call.
   SlotCounts& At(uint32_t table, uint32_t slot);
-  void RefuseBlock(uint32_t tensor);
+  void RefuseBlocks(uint32_t tensor, uint64_t blocks);
 
   // Calls visit(table, slot, counts) for what has been touched, in order of first touch.
   template <typename Visit>
@@ -79,12 +79,16 @@ class PushTally {
 
   // Adds everything to the shared counters and forgets it.
   void Publish();
+  // Moves all of `other`, which has the same counters, here.
+  void Take(PushTally* other);
 
  private:
   struct Entry {
     uint32_t table, slot;
     SlotCounts counts;
   };
+  void Clear();
+
   StoreStats* const stats_;
   std::vector<uint32_t> entry_of_;  // by table, then slot: 1 + index into entries_; empty until something is counted
   std::vector<Entry> entries_;

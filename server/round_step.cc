@@ -1,0 +1,40 @@
+#include "server/round_step.h"
+
+#include <algorithm>
+
+#include "server/replication/side_by_side.h"
+
+namespace shoal {
+namespace {
+
+// Shares of the targets for each thread: they are not equally large.
+constexpr size_t kSharesPerThread = 4;
+
+}  // namespace
+
+void RoundStep::Apply(const Rounds& rounds, const std::vector<Target>& targets, PushTally* tally) {
+  std::vector<PushRange> ranges;
+  uint64_t examples = 0, floats = 0;
+  for (const Contribution* contribution : rounds.Next()) {
+    ranges.push_back(contribution->range());
+    examples += contribution->range().examples;
+    floats += contribution->floats();
+  }
+  const size_t threads = std::max<size_t>(1, std::min<uint64_t>(threads_, floats / floats_per_thread_));
+  const size_t shares = threads == 1 ? 1 : threads * kSharesPerThread;
+  while (folds_.size() < shares) folds_.emplace_back(schema_);
+  std::deque<PushTally> tallies;
+  for (size_t share = 0; share < shares; ++share) tallies.emplace_back(stats_);
+  const auto apply = [&](size_t share) {
+    std::vector<const Contribution*> covering;
+    for (size_t i = targets.size() * share / shares; i < targets.size() * (share + 1) / shares; ++i) {
+      rounds.NextFor(targets[i].id, &covering);
+      targets[i].partition->ApplyRound(ranges, folds_[share].Fold(targets[i].id, covering), examples, &tallies[share]);
+    }
+    return absl::OkStatus();
+  };
+  SideBySide(shares, static_cast<uint32_t>(threads), 0, [](size_t) { return uint64_t{0}; }, apply).IgnoreError();
+  for (PushTally& some : tallies) tally->Take(&some);
+}
+
+}  // namespace shoal

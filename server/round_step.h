@@ -1,0 +1,43 @@
+// bsp: what a complete round does to the partitions.
+#ifndef SHOAL_SERVER_ROUND_STEP_H_
+#define SHOAL_SERVER_ROUND_STEP_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "server/rounds.h"
+#include "server/store/job_schema.h"
+#include "server/store/partition.h"
+#include "server/store/store_stats.h"
+
+namespace shoal {
+
+// Applies rounds, large ones on several threads: all lanes wait for it, so that their cores have nothing else to do.
+// Partitions know nothing of one another, hence no bit depends on the number of threads. Not thread-safe.
+class RoundStep {
+ public:
+  struct Target {
+    uint32_t id = 0;
+    Partition* partition = nullptr;
+  };
+
+  // At most `threads`, the caller's among them, each with at least `floats_per_thread` gradients to add up: fewer cost
+  // less than a thread does. `schema` and `stats` outlive it.
+  RoundStep(const JobSchema& schema, StoreStats* stats, uint32_t threads, uint64_t floats_per_thread)
+      : schema_(schema), stats_(stats), threads_(threads), floats_per_thread_(floats_per_thread) {}
+
+  // Applies the round that is next to all of `targets`; *tally: what they counted. REQUIRES: rounds.Ready().
+  void Apply(const Rounds& rounds, const std::vector<Target>& targets, PushTally* tally);
+
+ private:
+  const JobSchema& schema_;
+  StoreStats* const stats_;
+  const uint32_t threads_;
+  const uint64_t floats_per_thread_;
+  std::deque<RoundFold> folds_;  // by share of the targets
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_ROUND_STEP_H_
