@@ -191,7 +191,7 @@ TEST_CASE("Elementwise: copy, add, multiply, bias, column sums, column ranges", 
   AddBias(bias.data(), View(&to, 2, 3));
   CHECK(to == Floats{12, 28, 48, 42, 70, 102});
   Floats sums(3, NAN);
-  SumRows(View(m, 2, 3), sums.data());
+  SumRows(View(m, 2, 3), false, sums.data());
   CHECK(sums == Floats{5, 7, 9});
   Floats part(4, 1);
   TakeColumns(View(m, 2, 3), 1, true, View(&part, 2, 2));
@@ -227,21 +227,22 @@ void CheckProducts(size_t rows, size_t inputs, size_t units, Precision precision
   const ConstMatrix vx = View(x, rows, inputs), vdy = View(dy, rows, units);
   reference::Sums expected =
       reference::MatMul(View(fx, rows, inputs), false, View(fw, inputs, units), false, rows, units, inputs);
-  products.Forward(vx, w.data(), nullptr, false, View(&y, rows, units));
+  products.UseWeight(w.data());
+  products.Forward(vx, nullptr, false, View(&y, rows, units));
   CheckSums(y, expected, inputs + 1);
-  products.Forward(vx, w.data(), bias.data(), true, View(&rectified, rows, units));
+  products.Forward(vx, bias.data(), true, View(&rectified, rows, units));
   for (size_t i = 0; i < y.size(); ++i) {
     expected.value[i] = std::max(0.0, expected.value[i] + bias[i % units]);
     expected.magnitude[i] += std::fabs(bias[i % units]);
   }
   CheckSums(rectified, expected, inputs + 2);
-  products.Backward(vx, w.data(), vdy, dw.data(), false, View(&dx, rows, inputs));
+  products.Backward(vx, vdy, false, dw.data(), false, View(&dx, rows, inputs));
   CheckSums(dw, reference::MatMul(View(fx, rows, inputs), true, View(fdy, rows, units), false, inputs, units, rows),
             rows + 1);
   const reference::Sums back =
       reference::MatMul(View(fdy, rows, units), false, View(fw, inputs, units), true, rows, inputs, units);
   CheckSums(dx, back, units + 1);
-  products.Backward(vx, w.data(), vdy, dw.data(), true, View(&added, rows, inputs));
+  products.Backward(vx, vdy, false, dw.data(), true, View(&added, rows, inputs));
   CheckSums(added, back, units + 2, 2);
 }
 
@@ -263,8 +264,9 @@ TEST_CASE("LinearProducts: the bits depend neither on earlier batches nor on the
                  dy = RandomFloats(1000 * kUnits, 3);
     const auto run = [&](LinearProducts* products, size_t rows) {
       Floats y(rows * kUnits), dw(w.size()), dx(rows * kInputs);
-      products->Forward(View(x, rows, kInputs), w.data(), nullptr, true, View(&y, rows, kUnits));
-      products->Backward(View(x, rows, kInputs), w.data(), View(dy, rows, kUnits), dw.data(), false,
+      products->UseWeight(w.data());
+      products->Forward(View(x, rows, kInputs), nullptr, true, View(&y, rows, kUnits));
+      products->Backward(View(x, rows, kInputs), View(dy, rows, kUnits), false, dw.data(), false,
                          View(&dx, rows, kInputs));
       y.insert(y.end(), dw.begin(), dw.end());
       y.insert(y.end(), dx.begin(), dx.end());
@@ -316,11 +318,11 @@ TEST_CASE("Elementwise: the same bits with every instruction set, whole register
       for (size_t i = 0; i < 4 * n; ++i) REQUIRE(to[i] == sum[i] + product[i]);
       Relu(a.data(), 4 * n, out.data());
       CHECK(out == rectified);
-      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), sums.data());
+      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), false, sums.data());
       CHECK(gradient == passed);
       CHECK(sums == columns);
       gradient = b;
-      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), nullptr);
+      ReluGradient(View(rectified, 4, n), View(&gradient, 4, n), false, nullptr);
       CHECK(gradient == passed);
     });
   }
@@ -337,7 +339,7 @@ struct RandomBags {
     if (weighted) weights = RandomFloats(index.size(), seed + 1);
     bags = {count,        offsets.data(),
             index.data(), weighted ? weights.data() : nullptr,
-            false,        AreSingle(offsets.data(), count)};
+            false,        !weighted && AreSingle(offsets.data(), count)};
   }
   std::vector<uint32_t> offsets = {0}, index;
   Floats weights;
@@ -354,7 +356,7 @@ TEST_CASE("Pooling and factorization: the same bits as plain loops with every in
     for (size_t s = 0; s < kSlots; ++s) {
       made.push_back(std::make_unique<RandomBags>(kCount, kRows, single, weighted, 10 + s));
       slots.push_back(made.back()->bags);
-      REQUIRE(slots.back().single == single);
+      REQUIRE(slots.back().single == (single && !weighted));
     }
     const Floats table = RandomFloats(kRows * dim, 1), dy = RandomFloats(kCount, 2);
     const Floats gradient = RandomFloats(kCount * dim, 3), before = RandomFloats(kRows * dim, 4);

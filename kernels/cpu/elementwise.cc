@@ -51,7 +51,6 @@ void Relu(const float* x, size_t n, float* y) {
 }
 
 void ReluGradient(ConstMatrix y, Matrix dy, float* sums) {
-  if (sums != nullptr) std::fill_n(sums, dy.columns, 0.0f);
   for (size_t r = 0; r < dy.rows; ++r) {
     const float* const value = y.row(r);
     float* const gradient = dy.row(r);
@@ -118,14 +117,17 @@ void AddBias(const float* bias, Matrix to) {
   for (size_t r = 0; r < to.rows; ++r) HWY_DYNAMIC_DISPATCH(Add)(bias, to.columns, to.row(r));
 }
 
-void SumRows(ConstMatrix m, float* sums) {
-  std::fill_n(sums, m.columns, 0.0f);
+void SumRows(ConstMatrix m, bool accumulate, float* sums) {
+  if (!accumulate) std::fill_n(sums, m.columns, 0.0f);
   for (size_t r = 0; r < m.rows; ++r) HWY_DYNAMIC_DISPATCH(Add)(m.row(r), m.columns, sums);
 }
 
 void Relu(const float* x, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(Relu)(x, n, y); }
 
-void ReluGradient(ConstMatrix y, Matrix dy, float* sums) { HWY_DYNAMIC_DISPATCH(ReluGradient)(y, dy, sums); }
+void ReluGradient(ConstMatrix y, Matrix dy, bool accumulate, float* sums) {
+  if (sums != nullptr && !accumulate) std::fill_n(sums, dy.columns, 0.0f);
+  HWY_DYNAMIC_DISPATCH(ReluGradient)(y, dy, sums);
+}
 
 void ToBf16(const float* from, size_t n, uint16_t* to) { HWY_DYNAMIC_DISPATCH(ToBf16)(from, n, to); }
 

@@ -15,13 +15,13 @@ void CopyOrAdd(const float* from, size_t n, bool accumulate, float* to);
 void Multiply(const float* a, const float* b, size_t n, bool accumulate, float* to);
 // Adds the row `bias` (to.columns values) to every row of `to`.
 void AddBias(const float* bias, Matrix to);
-// sums[c] = sum over rows of m, in row order; overwritten. m.columns values.
-void SumRows(ConstMatrix m, float* sums);
+// sums[c] += values of column c of m, in row order; from 0 without `accumulate`. m.columns values.
+void SumRows(ConstMatrix m, bool accumulate, float* sums);
 // y = max(x, 0); NaN stays NaN. x and y may be the same.
 void Relu(const float* x, size_t n, float* y);
 // The gradient through y = Relu(x), in place: dy[i] = y[i] > 0 ? dy[i] : 0. Unless `sums` is nullptr it also gets the
 // column sums of the result, as SumRows makes them.
-void ReluGradient(ConstMatrix y, Matrix dy, float* sums);
+void ReluGradient(ConstMatrix y, Matrix dy, bool accumulate, float* sums);
 // Rounds to the nearest bf16, ties to even; NaN stays NaN. The upper half of each float, or the whole float.
 void ToBf16(const float* from, size_t n, uint16_t* to);
 void RoundToBf16(const float* from, size_t n, float* to);

@@ -1,6 +1,5 @@
 #include "kernels/cpu/layer_norm.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace shoal::cpu {
@@ -25,8 +24,6 @@ void LayerNorm(ConstMatrix x, const float* scale, const float* shift, float epsi
 void LayerNormGradient(ConstMatrix x, const float* scale, const float* statistics, ConstMatrix dy, float* dscale,
                        float* dshift, bool accumulate, Matrix dx) {
   const size_t n = x.columns;
-  std::fill_n(dscale, n, 0.0f);
-  std::fill_n(dshift, n, 0.0f);
   for (size_t r = 0; r < x.rows; ++r) {
     const float* in = x.row(r);
     const float* g = dy.row(r);

@@ -8,7 +8,7 @@ namespace shoal::cpu {
 
 // y = (x - mean) / sqrt(variance + epsilon) * scale + shift. `statistics` keeps (mean, 1 / deviation) of each row.
 void LayerNorm(ConstMatrix x, const float* scale, const float* shift, float epsilon, float* statistics, Matrix y);
-// Overwrites dscale and dshift with sums over the rows, in row order; dx is overwritten, or added to with `accumulate`.
+// Adds sums over the rows to dscale and dshift, in row order; dx is overwritten, or added to with `accumulate`.
 // `dx.data` may be nullptr when nobody needs it.
 void LayerNormGradient(ConstMatrix x, const float* scale, const float* statistics, ConstMatrix dy, float* dscale,
                        float* dshift, bool accumulate, Matrix dx);

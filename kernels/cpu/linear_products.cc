@@ -94,25 +94,31 @@ class LinearProducts::Impl {
         forward_(inputs, units, Transpose::kNo),
         backward_(units, inputs, Transpose::kYes) {}
 
-  void Forward(ConstMatrix x, const float* w, const float* bias, bool relu, Matrix y) {
+  void UseWeight(const float* w) {
+    weight_ = w;
+    forward_.is_packed = backward_.is_packed = false;
+  }
+
+  void Forward(ConstMatrix x, const float* bias, bool relu, Matrix y) {
     omp_set_num_threads(1);
-    Pack(w, &forward_);
+    Pack(&forward_);
     Multiply(Rounded(x, &x_), x.rows, &forward_, bias, relu, false, y.data);
   }
 
-  void Backward(ConstMatrix x, const float* w, ConstMatrix dy, float* dw, bool accumulate, Matrix dx) {
+  void Backward(ConstMatrix x, ConstMatrix dy, bool accumulate_dw, float* dw, bool accumulate, Matrix dx) {
     omp_set_num_threads(1);
     const void* const rounded = Rounded(dy, &dy_);
     if (type_ == memory::data_type::bf16) {
-      SumProducts(x.rows, x.columns, dy.columns, dw);
+      SumProducts(x.rows, x.columns, dy.columns, accumulate_dw, dw);
     } else {
       const ConstMatrix factor = {bf16_ ? reinterpret_cast<const float*>(x_.data()) : x.data, x.rows, x.columns,
                                   Device::kCpu};
       const ConstMatrix gradient = {static_cast<const float*>(rounded), dy.rows, dy.columns, Device::kCpu};
-      MatMul(factor, Transpose::kYes, gradient, Transpose::kNo, false, {dw, x.columns, dy.columns, Device::kCpu});
+      MatMul(factor, Transpose::kYes, gradient, Transpose::kNo, accumulate_dw,
+             {dw, x.columns, dy.columns, Device::kCpu});
     }
     if (dx.data == nullptr) return;
-    Pack(w, &backward_);
+    Pack(&backward_);
     Multiply(rounded, dy.rows, &backward_, nullptr, false, accumulate, dx.data);
   }
 
@@ -124,7 +130,8 @@ class LinearProducts::Impl {
     Weight(size_t k, size_t n, Transpose transpose) : k(k), n(n), transpose(transpose) {}
     const size_t k, n;
     const Transpose transpose;
-    memory packed;                                                   // laid out for all kernels
+    memory packed;  // laid out for all kernels
+    bool is_packed = false;
     std::vector<float> rounded;                                      // without native kernels
     std::unique_ptr<dnnl::reorder> reorder;                          // from the tensor to `packed`
     memory plain;                                                    // the tensor
@@ -159,7 +166,10 @@ class LinearProducts::Impl {
         .first->second;
   }
 
-  void Pack(const float* w, Weight* weight) {
+  void Pack(Weight* weight) {
+    if (weight->is_packed) return;
+    weight->is_packed = true;
+    const float* w = weight_;
     const bool transposed = weight->transpose == Transpose::kYes;
     if (weight->reorder == nullptr) {
       // The layout is the one that the largest kernel asks for, so that it depends on the shape alone.
@@ -190,16 +200,17 @@ class LinearProducts::Impl {
   }
 
   // dw = x^T dy of the rounded copies.
-  void SumProducts(size_t rows, size_t inputs, size_t units, float* dw) {
+  void SumProducts(size_t rows, size_t inputs, size_t units, bool accumulate, float* dw) {
     ForEachChunk(rows, kSummedAtOnce, [&](size_t begin, size_t size) {
-      const auto key = std::make_pair(size, begin > 0);
+      const bool adds = accumulate || begin > 0;
+      const auto key = std::make_pair(size, adds);
       auto found = sums_.find(key);
       if (found == sums_.end()) {
         const memory::desc a = Describe(inputs, size, type_, Tag::ba), b = Describe(size, units, type_, Tag::ab);
         const memory::desc c = Describe(inputs, units, memory::data_type::f32, Tag::ab);
         found = sums_
                     .emplace(std::piecewise_construct, std::forward_as_tuple(key),
-                             std::forward_as_tuple(a, b, false, false, begin > 0, c, memory::data_type::f32))
+                             std::forward_as_tuple(a, b, false, false, adds, c, memory::data_type::f32))
                     .first;
       }
       Kernel& kernel = found->second;
@@ -213,6 +224,7 @@ class LinearProducts::Impl {
   const bool bf16_, native_;
   const memory::data_type type_;
   dnnl::stream stream_;
+  const float* weight_ = nullptr;
   Weight forward_, backward_;
   Bytes x_, dy_;  // rounded copies of the batch
   std::map<std::pair<size_t, bool>, Kernel> sums_;
@@ -227,28 +239,34 @@ LinearProducts::LinearProducts(size_t inputs, size_t units, Precision precision)
 
 LinearProducts::~LinearProducts() = default;
 
-void LinearProducts::Forward(ConstMatrix x, const float* w, const float* bias, bool relu, Matrix y) {
+void LinearProducts::UseWeight(const float* w) {
+  weight_ = w;
+  if (impl_ != nullptr) impl_->UseWeight(w);
+}
+
+void LinearProducts::Forward(ConstMatrix x, const float* bias, bool relu, Matrix y) {
   SHOAL_CHECK(x.columns == inputs_ && y.columns == units_ && x.rows == y.rows);
   if (Wide(x.rows)) {
-    impl_->Forward(x, w, bias, relu, y);
+    impl_->Forward(x, bias, relu, y);
     return;
   }
   if (bias != nullptr) {
     for (size_t r = 0; r < y.rows; ++r) std::copy_n(bias, units_, y.row(r));
   }
-  MatMul(x, Transpose::kNo, {w, inputs_, units_, Device::kCpu}, Transpose::kNo, bias != nullptr, y);
+  MatMul(x, Transpose::kNo, {weight_, inputs_, units_, Device::kCpu}, Transpose::kNo, bias != nullptr, y);
   if (relu) Relu(y.data, y.size(), y.data);
 }
 
-void LinearProducts::Backward(ConstMatrix x, const float* w, ConstMatrix dy, float* dw, bool accumulate, Matrix dx) {
+void LinearProducts::Backward(ConstMatrix x, ConstMatrix dy, bool accumulate_dw, float* dw, bool accumulate,
+                              Matrix dx) {
   SHOAL_CHECK(x.columns == inputs_ && dy.columns == units_ && x.rows == dy.rows);
   if (Wide(x.rows)) {
-    impl_->Backward(x, w, dy, dw, accumulate, dx);
+    impl_->Backward(x, dy, accumulate_dw, dw, accumulate, dx);
     return;
   }
-  MatMul(x, Transpose::kYes, dy, Transpose::kNo, false, {dw, inputs_, units_, Device::kCpu});
+  MatMul(x, Transpose::kYes, dy, Transpose::kNo, accumulate_dw, {dw, inputs_, units_, Device::kCpu});
   if (dx.data == nullptr) return;
-  MatMul(dy, Transpose::kNo, {w, inputs_, units_, Device::kCpu}, Transpose::kYes, accumulate, dx);
+  MatMul(dy, Transpose::kNo, {weight_, inputs_, units_, Device::kCpu}, Transpose::kYes, accumulate, dx);
 }
 
 bool HasBf16Kernels() {

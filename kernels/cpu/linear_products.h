@@ -27,17 +27,21 @@ class LinearProducts {
   LinearProducts(size_t inputs, size_t units, Precision precision);
   ~LinearProducts();
 
+  // The weight of what follows; its values don't change until the next call.
+  void UseWeight(const float* w);
   // y = x w + bias (nullptr: none); with `relu` results below 0 become 0. Keeps x until Backward when the precision
   // needs it.
-  void Forward(ConstMatrix x, const float* w, const float* bias, bool relu, Matrix y);
-  // After Forward with the same x and w: dw = x^T dy; dx (data may be nullptr) = dy w^T, or += with `accumulate`.
-  void Backward(ConstMatrix x, const float* w, ConstMatrix dy, float* dw, bool accumulate, Matrix dx);
+  void Forward(ConstMatrix x, const float* bias, bool relu, Matrix y);
+  // After Forward with the same x: dw = x^T dy, or += with `accumulate_dw`; dx (data may be nullptr) = dy w^T, or +=
+  // with `accumulate`.
+  void Backward(ConstMatrix x, ConstMatrix dy, bool accumulate_dw, float* dw, bool accumulate, Matrix dx);
 
  private:
   class Impl;
   bool Wide(size_t rows) const { return impl_ != nullptr && rows >= kNarrow; }
 
   const size_t inputs_, units_;
+  const float* weight_ = nullptr;
   const std::unique_ptr<Impl> impl_;  // null: narrow or too large
 };
 

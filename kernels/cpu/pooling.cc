@@ -60,9 +60,9 @@ constexpr uint32_t kAhead = 8;
 // Calls visit(bag, table row, factor) for every occurrence in order.
 template <typename Visit>
 HWY_INLINE void ForEachOccurrence(const Bags& bags, const float* table, size_t dim, Visit visit) {
-  const uint32_t total = bags.count == 0 ? 0 : bags.offsets[bags.count];
   const uint32_t* const index = bags.index;
-  if (bags.single && bags.weights == nullptr) {
+  if (bags.single) {
+    const uint32_t total = static_cast<uint32_t>(bags.count);
     const uint32_t fetched = total > kAhead ? total - kAhead : 0;
     uint32_t i = 0;
     for (; i < fetched; ++i) {
@@ -72,6 +72,7 @@ HWY_INLINE void ForEachOccurrence(const Bags& bags, const float* table, size_t d
     for (; i < total; ++i) visit(i, size_t{index[i]}, 1.0f);
     return;
   }
+  const uint32_t total = bags.count == 0 ? 0 : bags.offsets[bags.count];
   for (size_t r = 0; r < bags.count; ++r) {
     const uint32_t begin = bags.offsets[r], end = bags.offsets[r + 1];
     const float share = bags.mean && end > begin ? 1.0f / static_cast<float>(end - begin) : 1.0f;
@@ -114,7 +115,7 @@ HWY_INLINE void ForExample(const Bags* slots, size_t slot_count, size_t r, Fetch
   for (size_t s = 0; s < slot_count; ++s) {
     const Bags& bags = slots[s];
     const bool next = r + 1 < bags.count;
-    if (bags.single && bags.weights == nullptr) {
+    if (bags.single) {
       if (next) fetch(size_t{bags.index[r + 1]});
       visit(size_t{bags.index[r]}, 1.0f);
       continue;
@@ -185,7 +186,7 @@ HWY_EXPORT(FactorizeGradient);
 
 bool AreSingle(const uint32_t* offsets, size_t count) {
   uint32_t different = 0;  // no early end, so that the loop is vectorised: most batches are one way or the other
-  for (size_t r = 0; r <= count; ++r) different |= offsets[r] ^ static_cast<uint32_t>(r);
+  for (size_t r = 0; r <= count; ++r) different |= offsets[r] ^ (offsets[0] + static_cast<uint32_t>(r));
   return different == 0;
 }
 

@@ -14,7 +14,7 @@ struct Bags {
   const uint32_t* index = nullptr;    // row of the table, by occurrence
   const float* weights = nullptr;     // by occurrence; nullptr: all 1
   bool mean = false;                  // the sum is divided by the number of keys of the bag
-  bool single = false;                // offsets[r] == r: each bag has one key (AreSingle), which is faster
+  bool single = false;                // each bag has one key, index[r] (AreSingle), which is faster; no weights
 };
 
 // Whether each of `count` bags has exactly one key.

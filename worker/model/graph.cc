@@ -26,6 +26,18 @@ struct Node {
   std::vector<bool> accumulate;  // by input: a later node has written its gradient before
 };
 
+// How many rows go through the layers at once: as many as fit kNear with all that layers write, in training. A power of
+// two; a function of the model alone, as the order of sums and so their bits depend on it.
+size_t RowsAtOnce(const std::vector<Node>& nodes) {
+  constexpr size_t kNear = size_t{1} << 20;  // floats
+  constexpr size_t kFewest = 512;            // fewer would make products slower than caches make them faster
+  size_t floats = 1;
+  for (const Node& node : nodes) floats += 2 * node.layer->width() + node.layer->scratch_per_row();
+  size_t rows = kFewest;
+  while (2 * rows * floats <= kNear) rows *= 2;
+  return rows;
+}
+
 // Thread-safe: nothing changes after construction.
 class LayerGraph : public ModelGraph {
  public:
@@ -41,6 +53,7 @@ class LayerGraph : public ModelGraph {
       group_of_table_.push_back(static_cast<uint32_t>(it - groups_.begin()));
       if (it == groups_.end()) groups_.push_back(slots);
     }
+    rows_at_once_ = RowsAtOnce(nodes_);
     for (const TensorSpec& tensor : spec_.tensors()) {
       size_t size = 1;
       for (uint64_t extent : tensor.shape()) size *= extent;
@@ -68,16 +81,13 @@ class LayerGraph : public ModelGraph {
     GraphWorkspace* memory = static_cast<GraphWorkspace*>(workspace);
     SHOAL_CHECK(args.row_gradients.size() == group_of_table_.size());
     SHOAL_CHECK(args.tensor_gradients.size() == tensor_sizes_.size());
-    SHOAL_ASSIGN_OR_RETURN(StepResult result, Run(args, true, memory));
     for (size_t t = 0; t < group_of_table_.size(); ++t) {
       std::fill_n(args.row_gradients[t], args.groups[group_of_table_[t]].keys.size() * spec_.tables(t).dim(), 0.0f);
     }
     if (args.batch->rows == 0) {
       for (size_t t = 0; t < tensor_sizes_.size(); ++t) std::fill_n(args.tensor_gradients[t], tensor_sizes_[t], 0.0f);
-      return result;
     }
-    for (size_t n = nodes_.size(); n-- > 0;) nodes_[n].layer->Backward(memory->layers[n].io);
-    return result;
+    return Run(args, true, memory);
   }
 
   absl::StatusOr<StepResult> Evaluate(const StepArgs& args, ModelWorkspace* workspace) const override {
@@ -105,9 +115,8 @@ class LayerGraph : public ModelGraph {
     return absl::OkStatus();
   }
 
-  // Points every layer's io at its memory for this batch.
-  void Prepare(const StepArgs& args, bool training, GraphWorkspace* memory) const {
-    const size_t rows = args.batch->rows;
+  // Points every layer's io at its memory for rows [first, first + rows) of the batch.
+  void Prepare(const StepArgs& args, size_t first, size_t rows, bool training, GraphWorkspace* memory) const {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       const Node& node = nodes_[n];
       GraphWorkspace::PerLayer& own = memory->layers[n];
@@ -115,47 +124,55 @@ class LayerGraph : public ModelGraph {
       LayerIo& io = own.io;
       io.device = &memory->device;
       io.step = &args;
+      io.first_row = first;
       io.group_of_table = group_of_table_;
       io.training = training;
       io.output = {own.output.Reserve(rows * width), rows, width, Device::kCpu};
       io.state = own.state.get();
       io.scratch = own.scratch.Reserve(rows * node.layer->scratch_per_row());
       if (training) io.output_gradient = {own.gradient.Reserve(rows * width), rows, width, Device::kCpu};
-      for (size_t i = 0; i < node.inputs.size(); ++i) PrepareInput(args, training, node, i, memory, &own);
+      for (size_t i = 0; i < node.inputs.size(); ++i) PrepareInput(io, node, i, memory, &own);
       io.inputs = own.inputs;
       io.input_gradients = own.input_gradients;
     }
   }
 
-  void PrepareInput(const StepArgs& args, bool training, const Node& node, size_t i, GraphWorkspace* memory,
+  void PrepareInput(const LayerIo& io, const Node& node, size_t i, GraphWorkspace* memory,
                     GraphWorkspace::PerLayer* own) const {
-    const size_t rows = args.batch->rows;
+    const size_t rows = io.output.rows;
     if (node.inputs[i] == kDense) {
-      own->inputs[i] = {args.batch->dense.data(), rows, dense_, Device::kCpu};
+      own->inputs[i] = {io.step->batch->dense.data() + io.first_row * dense_, rows, dense_, Device::kCpu};
       own->input_gradients[i] = {};
       return;
     }
     GraphWorkspace::PerLayer& from = memory->layers[node.inputs[i]];
     own->inputs[i] = from.io.output;
-    if (!training) return;
+    if (!io.training) return;
     own->input_gradients[i].to = {from.gradient.Reserve(from.io.output.size()), rows, from.io.output.columns,
                                   Device::kCpu};
     own->input_gradients[i].accumulate = node.accumulate[i];
   }
 
+  // Some rows after others, forward and backward, so that what layers hand to one another stays in near caches and
+  // takes no more memory however large the batch is.
   absl::StatusOr<StepResult> Run(const StepArgs& args, bool training, GraphWorkspace* memory) const {
     SHOAL_RETURN_IF_ERROR(CheckArgs(args));
     const size_t rows = args.batch->rows;
-    if (rows == 0) return StepResult();
-    Prepare(args, training, memory);
-    for (size_t n = 0; n < nodes_.size(); ++n) nodes_[n].layer->Forward(memory->layers[n].io);
-    GraphWorkspace::PerLayer& last = memory->layers.back();
-    const Matrix predictions = {memory->predictions.Reserve(rows * outputs_), rows, outputs_, Device::kCpu};
-    Matrix gradient;
-    if (training) gradient = {last.gradient.Reserve(rows * outputs_), rows, outputs_, Device::kCpu};
     StepResult result;
-    SHOAL_ASSIGN_OR_RETURN(result.loss_sum, ComputeLoss(loss_, *args.batch, last.io.output, predictions, gradient));
-    result.predictions = absl::MakeConstSpan(predictions.data, predictions.size());
+    float* const predictions = memory->predictions.Reserve(rows * outputs_);
+    for (size_t first = 0; first < rows; first += rows_at_once_) {
+      const size_t some = std::min(rows_at_once_, rows - first);
+      Prepare(args, first, some, training, memory);
+      for (size_t n = 0; n < nodes_.size(); ++n) nodes_[n].layer->Forward(memory->layers[n].io);
+      const LayerIo& last = memory->layers.back().io;
+      const Matrix gradient = training ? last.output_gradient : Matrix();
+      SHOAL_ASSIGN_OR_RETURN(const double loss,
+                             ComputeLoss(loss_, *args.batch, first, last.output,
+                                         {predictions + first * outputs_, some, outputs_, Device::kCpu}, gradient));
+      result.loss_sum += loss;
+      for (size_t n = nodes_.size(); training && n-- > 0;) nodes_[n].layer->Backward(memory->layers[n].io);
+    }
+    result.predictions = absl::MakeConstSpan(predictions, rows * outputs_);
     return result;
   }
 
@@ -167,6 +184,7 @@ class LayerGraph : public ModelGraph {
   std::vector<std::vector<uint32_t>> groups_;
   std::vector<uint32_t> group_of_table_;
   std::vector<size_t> tensor_sizes_;
+  size_t rows_at_once_;
 };
 
 // Turns a list of layers into nodes. Used once per graph.

@@ -22,11 +22,12 @@ absl::Status LabelError(const Batch& batch, size_t row, Value label, const std::
       absl::StrCat("label of record ", batch.records[row], " of split ", batch.split, ": ", label, ", but ", bound));
 }
 
-absl::StatusOr<double> Binary(const Batch& batch, ConstMatrix logits, Matrix predictions, Matrix gradient) {
+absl::StatusOr<double> Binary(const Batch& batch, size_t first, ConstMatrix logits, Matrix predictions,
+                              Matrix gradient) {
   double sum = 0;
   for (size_t r = 0; r < logits.rows; ++r) {
-    const float z = logits.data[r], y = batch.labels[r];
-    if (!(y >= 0 && y <= 1)) return LabelError(batch, r, y, "binary_cross_entropy needs a label in [0, 1]");
+    const float z = logits.data[r], y = batch.labels[first + r];
+    if (!(y >= 0 && y <= 1)) return LabelError(batch, first + r, y, "binary_cross_entropy needs a label in [0, 1]");
     const float p = Sigmoid(z);
     predictions.data[r] = p;
     sum += Softplus(z) - z * y;
@@ -35,13 +36,14 @@ absl::StatusOr<double> Binary(const Batch& batch, ConstMatrix logits, Matrix pre
   return sum;
 }
 
-absl::StatusOr<double> Softmax(const Batch& batch, ConstMatrix logits, Matrix predictions, Matrix gradient) {
+absl::StatusOr<double> Softmax(const Batch& batch, size_t first, ConstMatrix logits, Matrix predictions,
+                               Matrix gradient) {
   double sum = 0;
   const size_t classes = logits.columns;
   for (size_t r = 0; r < logits.rows; ++r) {
-    const float y = batch.labels[r];
+    const float y = batch.labels[first + r];
     if (!(y >= 0 && y < static_cast<float>(classes) && y == std::floor(y))) {
-      return LabelError(batch, r, y, absl::StrCat("softmax_cross_entropy needs a class in [0, ", classes, ")"));
+      return LabelError(batch, first + r, y, absl::StrCat("softmax_cross_entropy needs a class in [0, ", classes, ")"));
     }
     const size_t label = static_cast<size_t>(y);
     const float* z = logits.row(r);
@@ -62,7 +64,8 @@ absl::StatusOr<double> Softmax(const Batch& batch, ConstMatrix logits, Matrix pr
   return sum;
 }
 
-absl::StatusOr<double> MultiLabel(const Batch& batch, ConstMatrix logits, Matrix predictions, Matrix gradient) {
+absl::StatusOr<double> MultiLabel(const Batch& batch, size_t first, ConstMatrix logits, Matrix predictions,
+                                  Matrix gradient) {
   double sum = 0;
   for (size_t r = 0; r < logits.rows; ++r) {
     const float* z = logits.row(r);
@@ -72,10 +75,11 @@ absl::StatusOr<double> MultiLabel(const Batch& batch, ConstMatrix logits, Matrix
       sum += Softplus(z[c]);
     }
     if (gradient.data != nullptr) std::copy_n(p, logits.columns, gradient.row(r));
-    for (uint32_t i = batch.label_offsets[r]; i < batch.label_offsets[r + 1]; ++i) {
+    for (uint32_t i = batch.label_offsets[first + r]; i < batch.label_offsets[first + r + 1]; ++i) {
       const uint32_t label = batch.label_ids[i];
       if (label >= logits.columns) {
-        return LabelError(batch, r, label, absl::StrCat("multi_label_bce needs ids in [0, ", logits.columns, ")"));
+        return LabelError(batch, first + r, label,
+                          absl::StrCat("multi_label_bce needs ids in [0, ", logits.columns, ")"));
       }
       sum -= z[label];
       if (gradient.data != nullptr) gradient.row(r)[label] -= 1;
@@ -84,10 +88,11 @@ absl::StatusOr<double> MultiLabel(const Batch& batch, ConstMatrix logits, Matrix
   return sum;
 }
 
-absl::StatusOr<double> SquaredError(const Batch& batch, ConstMatrix logits, Matrix predictions, Matrix gradient) {
+absl::StatusOr<double> SquaredError(const Batch& batch, size_t first, ConstMatrix logits, Matrix predictions,
+                                    Matrix gradient) {
   double sum = 0;
   for (size_t r = 0; r < logits.rows; ++r) {
-    const float error = logits.data[r] - batch.labels[r];
+    const float error = logits.data[r] - batch.labels[first + r];
     predictions.data[r] = logits.data[r];
     sum += 0.5 * static_cast<double>(error) * error;
     if (gradient.data != nullptr) gradient.data[r] = error;
@@ -97,17 +102,17 @@ absl::StatusOr<double> SquaredError(const Batch& batch, ConstMatrix logits, Matr
 
 }  // namespace
 
-absl::StatusOr<double> ComputeLoss(Model::Loss loss, const Batch& batch, ConstMatrix logits, Matrix predictions,
-                                   Matrix gradient) {
+absl::StatusOr<double> ComputeLoss(Model::Loss loss, const Batch& batch, size_t first_row, ConstMatrix logits,
+                                   Matrix predictions, Matrix gradient) {
   switch (loss) {
     case Model::SOFTMAX_CROSS_ENTROPY:
-      return Softmax(batch, logits, predictions, gradient);
+      return Softmax(batch, first_row, logits, predictions, gradient);
     case Model::MULTI_LABEL_BCE:
-      return MultiLabel(batch, logits, predictions, gradient);
+      return MultiLabel(batch, first_row, logits, predictions, gradient);
     case Model::SQUARED_ERROR:
-      return SquaredError(batch, logits, predictions, gradient);
+      return SquaredError(batch, first_row, logits, predictions, gradient);
     default:
-      return Binary(batch, logits, predictions, gradient);
+      return Binary(batch, first_row, logits, predictions, gradient);
   }
 }
 

@@ -40,14 +40,14 @@ class Cross : public GraphLayer {
     const InputGradient &dx0 = io.input_gradients[0], &dx = io.input_gradients[1];
     cpu::Multiply(x0.data, dy.data, dy.size(), false, parts.du.data);
     if (dx0.to.data != nullptr) cpu::Multiply(parts.u.data, dy.data, dy.size(), dx0.accumulate, dx0.to.data);
-    cpu::SumRows(parts.du, io.step->tensor_gradients[bias_]);
+    cpu::SumRows(parts.du, io.again(), io.step->tensor_gradients[bias_]);
     if (rank_ > 0) {
       const ConstMatrix second = Tensor(io, second_, rank_, width());
-      MatMul(parts.v, Transpose::kYes, parts.du, Transpose::kNo, false, Gradient(io, second_, rank_, width()));
+      MatMul(parts.v, Transpose::kYes, parts.du, Transpose::kNo, io.again(), Gradient(io, second_, rank_, width()));
       MatMul(parts.du, Transpose::kNo, second, Transpose::kYes, false, parts.dv);
     }
     const ConstMatrix inner = rank_ == 0 ? parts.du : parts.dv;
-    MatMul(x, Transpose::kYes, inner, Transpose::kNo, false, Gradient(io, first_, width(), inner.columns));
+    MatMul(x, Transpose::kYes, inner, Transpose::kNo, io.again(), Gradient(io, first_, width(), inner.columns));
     if (dx.to.data == nullptr) return;
     cpu::CopyOrAdd(dy.data, dy.size(), dx.accumulate, dx.to.data);
     MatMul(inner, Transpose::kNo, Tensor(io, first_, width(), inner.columns), Transpose::kYes, true, dx.to);

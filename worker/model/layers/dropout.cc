@@ -29,7 +29,7 @@ class Dropout : public GraphLayer {
     }
     const Batch& batch = *io.step->batch;
     for (size_t r = 0; r < io.output.rows; ++r) {
-      Random random({io.step->seed, kDropoutSalt, index_, batch.pass, batch.split, batch.records[r]});
+      Random random({io.step->seed, kDropoutSalt, index_, batch.pass, batch.split, batch.records[io.first_row + r]});
       float* factors = io.scratch + r * width();
       for (size_t c = 0; c < width(); ++c) factors[c] = (random.Next() >> 11) < threshold_ ? 0 : factor_;
     }

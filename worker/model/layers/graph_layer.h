@@ -63,10 +63,12 @@ class LayerState {
   virtual ~LayerState() = default;
 };
 
-// What one pass hands to a layer. All memory belongs to the lane's workspace or the caller of the step.
+// What one pass over some rows of a batch hands to a layer. All memory belongs to the lane's workspace or the caller of
+// the step.
 struct LayerIo {
   const DeviceContext* device = nullptr;
   const StepArgs* step = nullptr;
+  size_t first_row = 0;  // of the batch: row r of inputs and output is row first_row + r there
   absl::Span<const uint32_t> group_of_table;
   bool training = false;
   absl::Span<const ConstMatrix> inputs;
@@ -77,6 +79,8 @@ struct LayerIo {
   Matrix output_gradient;                           // nobody reads it after the layer, which may overwrite it
   absl::Span<const InputGradient> input_gradients;  // one per input
 
+  // Passes after the first of a step find the same weights, and add to the gradients of tensors.
+  bool again() const { return first_row > 0; }
   const KeyGroup& GroupOfTable(size_t table) const { return step->groups[group_of_table[table]]; }
 };
 
@@ -101,7 +105,7 @@ class GraphLayer {
   // Writes io.output.
   virtual void Forward(const LayerIo& io) const = 0;
   // Writes the gradients of the inputs in input order (one input may be listed twice), overwrites those of its tensors
-  // and adds to those of its tables. Called after Forward with the same io; rows > 0.
+  // (io.again(): adds to them) and adds to those of its tables. Called after Forward with the same io; rows > 0.
   virtual void Backward(const LayerIo& io) const = 0;
 
  protected:

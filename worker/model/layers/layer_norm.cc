@@ -1,6 +1,8 @@
 // Layer norm: each row gets mean 0 and variance 1, then a scale (weight) and a shift (bias) per column.
 #include "kernels/cpu/layer_norm.h"
 
+#include <algorithm>
+
 #include "base/status_macros.h"
 #include "worker/model/layers/graph_layer.h"
 
@@ -17,8 +19,13 @@ class LayerNorm : public GraphLayer {
   }
 
   void Backward(const LayerIo& io) const override {
-    cpu::LayerNormGradient(io.inputs[0], io.step->tensors[weight_], io.scratch, io.output_gradient,
-                           io.step->tensor_gradients[weight_], io.step->tensor_gradients[bias_],
+    float* const weight = io.step->tensor_gradients[weight_];
+    float* const bias = io.step->tensor_gradients[bias_];
+    if (!io.again()) {
+      std::fill_n(weight, width(), 0.0f);
+      std::fill_n(bias, width(), 0.0f);
+    }
+    cpu::LayerNormGradient(io.inputs[0], io.step->tensors[weight_], io.scratch, io.output_gradient, weight, bias,
                            io.input_gradients[0].accumulate, io.input_gradients[0].to);
   }
 

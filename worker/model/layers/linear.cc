@@ -35,7 +35,8 @@ class Linear : public GraphLayer {
   void Forward(const LayerIo& io) const override {
     const float* const bias = bias_ == kNone ? nullptr : io.step->tensors[bias_];
     if (weight_ != kNone) {
-      Products(io).Forward(io.inputs[0], io.step->tensors[weight_], bias, relu_, io.output);
+      if (!io.again()) Products(io).UseWeight(io.step->tensors[weight_]);
+      Products(io).Forward(io.inputs[0], bias, relu_, io.output);
     } else if (bias != nullptr) {
       for (size_t r = 0; r < io.output.rows; ++r) std::copy_n(bias, width(), io.output.row(r));
     } else {
@@ -46,14 +47,14 @@ class Linear : public GraphLayer {
   void Backward(const LayerIo& io) const override {
     float* const bias_gradient = bias_ == kNone ? nullptr : io.step->tensor_gradients[bias_];
     if (relu_) {
-      cpu::ReluGradient(io.output, io.output_gradient, bias_gradient);
+      cpu::ReluGradient(io.output, io.output_gradient, io.again(), bias_gradient);
     } else if (bias_gradient != nullptr) {
-      cpu::SumRows(io.output_gradient, bias_gradient);
+      cpu::SumRows(io.output_gradient, io.again(), bias_gradient);
     }
     if (weight_ == kNone) return;
     const InputGradient& input = io.input_gradients[0];
-    Products(io).Backward(io.inputs[0], io.step->tensors[weight_], io.output_gradient,
-                          io.step->tensor_gradients[weight_], input.accumulate, input.to);
+    Products(io).Backward(io.inputs[0], io.output_gradient, io.again(), io.step->tensor_gradients[weight_],
+                          input.accumulate, input.to);
   }
 
  private:

@@ -34,10 +34,11 @@ cpu::Bags SlotTable::BagsOf(const LayerIo& io, uint32_t slot) const {
   const SlotColumn& column = io.step->batch->slots[slot];
   cpu::Bags bags;
   bags.count = io.output.rows;
-  bags.offsets = column.offsets.data();
+  bags.offsets = column.offsets.data() + io.first_row;
   bags.index = io.GroupOfTable(table).inverse[slot].data();
   bags.weights = column.weights.empty() ? nullptr : column.weights.data();
-  bags.single = cpu::AreSingle(bags.offsets, bags.count);
+  bags.single = bags.weights == nullptr && cpu::AreSingle(bags.offsets, bags.count);
+  if (bags.single) bags.index += bags.offsets[0];
   return bags;
 }
 
