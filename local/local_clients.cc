@@ -105,6 +105,7 @@ class LocalParameterClient : public ParameterClient {
   void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) override {
     if (auto server = Lock(done)) server->Mark(request, reply, std::move(done));
   }
+  bool one_memory() const override { return true; }
 
  private:
   // Null, after answering, when the server is gone.

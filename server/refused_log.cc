@@ -31,19 +31,17 @@ bool TooLarge(const JobSchema& schema, const float* sums, uint64_t size, float d
 void CountOwn(const JobSchema& schema, const Contribution& contribution, uint32_t partition, float divisor,
               RefusedCounts* counts) {
   std::pmr::vector<RowGradients> groups;
-  const float* dense = nullptr;
-  contribution.GradientsOf(partition, &groups, &dense);
+  const DenseGradients dense = contribution.GradientsOf(partition, &groups);
   for (const RowGradients& rows : groups) {
     const uint64_t dim = schema.tables[rows.table].dim;
     for (uint64_t i = 0; i < rows.keys.size(); ++i) {
       if (TooLarge(schema, rows.sums + i * dim, dim, divisor)) ++(*counts)[{false, rows.table, rows.SlotOf(i)}];
     }
   }
-  if (dense == nullptr) return;
-  for (const DenseBlock& block : schema.layout.BlocksOf(partition)) {
-    if (TooLarge(schema, dense, block.size, divisor)) ++(*counts)[{true, block.tensor, 0}];
-    dense += block.size;
-  }
+  if (dense.none()) return;
+  dense.ForEach(schema.layout.BlocksOf(partition), [&](const DenseBlock& block, const float* values) {
+    if (TooLarge(schema, values, block.size, divisor)) ++(*counts)[{true, block.tensor, 0}];
+  });
 }
 
 RefusedBatch BatchOf(const JobSchema& schema, const Contribution& contribution) {

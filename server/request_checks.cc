@@ -104,7 +104,23 @@ absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& 
   return sizes;
 }
 
-absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes) {
+namespace {
+
+template <typename Pointer>
+absl::Status CheckTensors(const JobSchema& schema, absl::string_view field, absl::Span<Pointer const> tensors) {
+  if (tensors.size() != schema.tensors.size()) {
+    return Bad(absl::StrCat(field, ": ", tensors.size(), " tensors, must be ", schema.tensors.size()));
+  }
+  for (uint32_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t] == nullptr && schema.layout.TensorSize(t) != 0) return Bad(absl::StrCat(field, "[", t, "]: null"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckDestinations(const JobSchema& schema, const PullRequest& request, const PullReply& reply,
+                               const PullSizes& sizes) {
   if (reply.rows.size() != sizes.rows.size()) {
     return Bad(absl::StrCat("reply.rows: ", reply.rows.size(), " groups, must be ", sizes.rows.size()));
   }
@@ -118,6 +134,13 @@ absl::Status CheckDestinations(const PullRequest& request, const PullReply& repl
         return Bad(absl::StrCat("reply.rows[", g, "][", t, "]: null, must hold ", sizes.rows[g][t], " floats"));
       }
     }
+  }
+  if (!reply.tensors.empty() || request.share) {
+    if (request.dense_begin != 0 || request.dense_count != 0) {
+      return Bad(absl::StrCat("dense_begin, dense_count: ", request.dense_begin, " and ", request.dense_count,
+                              ", must be 0 for whole tensors"));
+    }
+    return CheckTensors(schema, "reply.tensors", reply.tensors);
   }
   if (reply.dense_floats != 0 && reply.dense_floats < sizes.dense) {
     return Bad(absl::StrCat("reply.dense_floats: ", reply.dense_floats, ", must be at least ", sizes.dense));
@@ -190,6 +213,10 @@ absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyH
     SHOAL_RETURN_IF_ERROR(
         CheckPlaces(schema, request.partitions, g, group.keys, group.counts, hashes->Add(group.keys.size())));
   }
+  if (!request.tensors.empty()) {
+    if (request.dense.empty()) return CheckTensors(schema, "tensors", request.tensors);
+    return Bad(absl::StrCat("dense: ", request.dense.size(), " floats, must be 0 beside whole tensors"));
+  }
   uint64_t dense = 0;
   for (uint32_t partition : request.partitions) dense += schema.layout.FloatsOf(partition);
   if (!request.dense.empty() && request.dense.size() != dense) {
@@ -214,7 +241,7 @@ size_t PushSlices::MostRows() const {
   return tables * request_.partitions.size();
 }
 
-const float* PushSlices::Next(std::pmr::vector<RowGradients>* out) {
+DenseGradients PushSlices::Next(std::pmr::vector<RowGradients>* out) {
   const uint32_t partition = request_.partitions[next_];
   for (size_t g = 0; g < request_.groups.size(); ++g) {
     const PushGroup& group = request_.groups[g];
@@ -234,10 +261,12 @@ const float* PushSlices::Next(std::pmr::vector<RowGradients>* out) {
       out->push_back(rows);
     }
   }
-  const float* const dense = request_.dense.empty() ? nullptr : request_.dense.data() + dense_offset_;
-  dense_offset_ += schema_.layout.FloatsOf(partition);
   ++next_;
-  return dense;
+  if (!request_.tensors.empty()) return DenseGradients::InTensors(request_.tensors);
+  if (request_.dense.empty()) return {};
+  const float* const dense = request_.dense.data() + dense_offset_;
+  dense_offset_ += schema_.layout.FloatsOf(partition);
+  return DenseGradients::InARow(dense);
 }
 
 uint64_t SumOverServed(const JobSchema& schema, const PushRequest& request, const OwnerMap& map,

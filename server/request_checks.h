@@ -38,7 +38,8 @@ class KeyHashes {
 absl::Status CheckOpenSplit(const JobSchema& schema, const OpenSplitRequest& request);
 absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& request);
 // Destinations are there for what is asked.
-absl::Status CheckDestinations(const PullRequest& request, const PullReply& reply, const PullSizes& sizes);
+absl::Status CheckDestinations(const JobSchema& schema, const PullRequest& request, const PullReply& reply,
+                               const PullSizes& sizes);
 // Also that every key lies in the partition that it is listed under.
 absl::Status CheckPush(const JobSchema& schema, const PushRequest& request, KeyHashes* hashes);
 absl::Status CheckMark(const JobSchema& schema, const MarkRequest& request);
@@ -54,8 +55,8 @@ class PushSlices {
   // hashes: null when nobody will look at rows.
   PushSlices(const JobSchema& schema, const PushRequest& request, const KeyHashes* hashes)
       : schema_(schema), request_(request), hashes_(hashes), offsets_(request.groups.size(), 0) {}
-  // Appends the gradients of rows of the next entry of request.partitions; returns those of its blocks, null: none.
-  const float* Next(std::pmr::vector<RowGradients>* out);
+  // Appends the gradients of rows of the next entry of request.partitions; returns those of its blocks.
+  DenseGradients Next(std::pmr::vector<RowGradients>* out);
   // How many entries all calls of Next can append.
   size_t MostRows() const;
 

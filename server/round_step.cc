@@ -1,6 +1,7 @@
 #include "server/round_step.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "server/replication/side_by_side.h"
 
@@ -12,7 +13,7 @@ constexpr size_t kSharesPerThread = 4;
 
 }  // namespace
 
-void RoundStep::Apply(const Rounds& rounds, const std::vector<Target>& targets, PushTally* tally) {
+void RoundStep::Apply(const Rounds& rounds, absl::Span<const Target> targets, PushTally* tally) {
   std::vector<PushRange> ranges;
   uint64_t examples = 0, floats = 0;
   for (const Contribution* contribution : rounds.Next()) {
@@ -33,7 +34,9 @@ void RoundStep::Apply(const Rounds& rounds, const std::vector<Target>& targets, 
     }
     return absl::OkStatus();
   };
-  SideBySide(shares, static_cast<uint32_t>(threads), 0, [](size_t) { return uint64_t{0}; }, apply).IgnoreError();
+  SideBySide(
+      shares, static_cast<uint32_t>(threads), 0, [](size_t) { return uint64_t{0}; }, apply)
+      .IgnoreError();
   for (PushTally& some : tallies) tally->Take(&some);
 }
 

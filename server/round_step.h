@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
 
+#include "absl/types/span.h"
 #include "server/rounds.h"
 #include "server/store/job_schema.h"
 #include "server/store/partition.h"
@@ -28,7 +28,7 @@ class RoundStep {
       : schema_(schema), stats_(stats), threads_(threads), floats_per_thread_(floats_per_thread) {}
 
   // Applies the round that is next to all of `targets`; *tally: what they counted. REQUIRES: rounds.Ready().
-  void Apply(const Rounds& rounds, const std::vector<Target>& targets, PushTally* tally);
+  void Apply(const Rounds& rounds, absl::Span<const Target> targets, PushTally* tally);
 
  private:
   const JobSchema& schema_;

@@ -13,7 +13,7 @@ Contribution::Contribution(const JobSchema& schema, const PushRequest& request, 
       range_(RangeOf(schema, request)),
       lane_(request.header.lane),
       partitions_(request.partitions.begin(), request.partitions.end(), memory),
-      dense_(request.dense.begin(), request.dense.end(), memory),
+      dense_(memory),
       dense_starts_(memory) {
   for (const PushGroup& from : request.groups) {
     Group group(memory);
@@ -32,10 +32,21 @@ Contribution::Contribution(const JobSchema& schema, const PushRequest& request, 
     groups_.push_back(std::move(group));
   }
   dense_starts_.reserve(partitions_.size());
-  uint64_t start = 0;
+  uint64_t floats = 0;
   for (uint32_t partition : partitions_) {
-    dense_starts_.push_back(start);
-    start += schema.layout.FloatsOf(partition);
+    dense_starts_.push_back(floats);
+    floats += schema.layout.FloatsOf(partition);
+  }
+  if (request.tensors.empty()) {
+    dense_.assign(request.dense.begin(), request.dense.end());
+    return;
+  }
+  dense_.reserve(floats);
+  const DenseGradients dense = DenseGradients::InTensors(request.tensors);
+  for (uint32_t partition : partitions_) {
+    dense.ForEach(schema.layout.BlocksOf(partition), [this](const DenseBlock& block, const float* values) {
+      dense_.insert(dense_.end(), values, values + block.size);
+    });
   }
 }
 
@@ -81,8 +92,7 @@ void Contribution::WriteTo(uint32_t partition, HeldLane* out) const {
   out->set_examples(range_.examples);
   out->set_lane(lane_);
   std::pmr::vector<RowGradients> gradients;
-  const float* dense = nullptr;
-  GradientsOf(partition, &gradients, &dense);
+  const DenseGradients dense = GradientsOf(partition, &gradients);
   for (const RowGradients& from : gradients) {
     HeldRows* rows = out->add_rows();
     rows->set_table(from.table);
@@ -93,9 +103,11 @@ void Contribution::WriteTo(uint32_t partition, HeldLane* out) const {
     rows->mutable_slots()->Add(from.slots.begin(), from.slots.end());
     rows->set_slot(from.slot);
   }
-  if (dense == nullptr) return;
+  if (dense.none()) return;
   out->set_has_dense(true);
-  out->mutable_dense()->Add(dense, dense + schema_.layout.FloatsOf(partition));
+  dense.ForEach(schema_.layout.BlocksOf(partition), [out](const DenseBlock& block, const float* values) {
+    out->mutable_dense()->Add(values, values + block.size);
+  });
 }
 
 absl::Status CheckHeld(const JobSchema& schema, uint32_t partition, const HeldRounds& held) {
@@ -129,9 +141,9 @@ absl::Status CheckHeld(const JobSchema& schema, uint32_t partition, const HeldRo
   return absl::OkStatus();
 }
 
-void Contribution::GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows, const float** dense) const {
+DenseGradients Contribution::GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows) const {
   const auto it = std::lower_bound(partitions_.begin(), partitions_.end(), partition);
-  if (it == partitions_.end() || *it != partition) return;
+  if (it == partitions_.end() || *it != partition) return {};
   const size_t entry = static_cast<size_t>(it - partitions_.begin());
   for (const Group& group : groups_) {
     const uint64_t begin = group.starts[entry], count = group.starts[entry + 1] - begin;
@@ -147,7 +159,8 @@ void Contribution::GradientsOf(uint32_t partition, std::pmr::vector<RowGradients
       rows->push_back(out);
     }
   }
-  if (!dense_.empty()) *dense = dense_.data() + dense_starts_[entry];
+  if (dense_.empty()) return {};
+  return DenseGradients::InARow(dense_.data() + dense_starts_[entry]);
 }
 
 bool Rounds::Mark(uint32_t lane, uint64_t round) {
@@ -281,24 +294,27 @@ const PartitionGradients& RoundFold::Fold(uint32_t partition, absl::Span<const C
   bool any_dense = false;
   for (const Contribution* contribution : contributions) {
     rows_.clear();
-    const float* dense = nullptr;
-    contribution->GradientsOf(partition, &rows_, &dense);
+    const DenseGradients dense = contribution->GradientsOf(partition, &rows_);
     for (const RowGradients& rows : rows_) Add(rows);
-    if (dense == nullptr) continue;
-    const uint64_t floats = schema_.layout.FloatsOf(partition);
-    if (!any_dense) {
-      dense_.assign(dense, dense + floats);
-      any_dense = true;
-    } else {
-      for (uint64_t i = 0; i < floats; ++i) dense_[i] += dense[i];
-    }
+    if (dense.none()) continue;
+    if (!any_dense) dense_.clear();
+    float* sum = dense_.data();
+    dense.ForEach(schema_.layout.BlocksOf(partition), [&](const DenseBlock& block, const float* values) {
+      if (!any_dense) {
+        dense_.insert(dense_.end(), values, values + block.size);
+        return;
+      }
+      for (uint64_t i = 0; i < block.size; ++i) sum[i] += values[i];
+      sum += block.size;
+    });
+    any_dense = true;
   }
   folded_.rows.clear();
   for (uint32_t t = 0; t < tables_.size(); ++t) {
     if (tables_[t].keys.empty()) continue;
     folded_.rows.push_back({t, tables_[t].keys, tables_[t].sums.data(), tables_[t].occurrences, tables_[t].slots});
   }
-  folded_.dense = any_dense ? dense_.data() : nullptr;
+  folded_.dense = any_dense ? DenseGradients::InARow(dense_.data()) : DenseGradients();
   return folded_;
 }
 

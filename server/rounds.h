@@ -31,8 +31,8 @@ class Contribution {
   void set_reserved_bytes(uint64_t bytes) { reserved_bytes_ = bytes; }
   uint64_t floats() const;  // of all gradients
   bool Covers(uint32_t partition) const;
-  // Appends this lane's gradients of one partition; dense is set when the push carried any.
-  void GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows, const float** dense) const;
+  // Appends this lane's gradients of one partition; returns those of its blocks.
+  DenseGradients GradientsOf(uint32_t partition, std::pmr::vector<RowGradients>* rows) const;
   void WriteTo(uint32_t partition, HeldLane* out) const;  // the same, for another server
 
  private:

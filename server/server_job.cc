@@ -122,6 +122,7 @@ void ServerJob::SetMap(std::shared_ptr<const OwnerMap> map, ReleasedList* releas
                : absl::UnavailableError(absl::StrCat("partition ", p, ": it has left this server"))});
   }
   map_ = std::move(map);
+  tensors_ = nullptr;
 }
 
 void ServerJob::Regroup(ReleasedList* released) {

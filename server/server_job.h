@@ -111,7 +111,11 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void Answer(ReleasedList* released);
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
   absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
-  void GatherDense(const OwnerMap& map, const PullRequest& request, float* out) const;
+  void GatherDense(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
+  // bsp, where all partitions are here: the tensors as they are until the next round is applied. Null: to be copied.
+  std::shared_ptr<const TensorValues> Share(const PullRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Lets partitions keep their dense weights in new shared tensors. REQUIRES: all partitions are owned.
+  void MoveTensors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // *marks: what backups must have before the push is acknowledged.
   absl::Status PushNow(const PushRequest& request, const KeyHashes& hashes, PushReply* reply,
@@ -179,6 +183,8 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   std::string load_note_ ABSL_GUARDED_BY(mu_);
   std::string map_warning_ ABSL_GUARDED_BY(mu_);  // why the newest map was not taken
   std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
+  // Where the partitions of map_ keep their dense weights; null: each for itself, or in what an older map had.
+  std::shared_ptr<SharedTensors> tensors_ ABSL_GUARDED_BY(mu_);
   LiveLanes lanes_ ABSL_GUARDED_BY(mu_);
   std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);
   Rounds rounds_ ABSL_GUARDED_BY(mu_);

@@ -49,6 +49,7 @@ void ServerJob::Release(ReleasedList* released) {
       ++it;
       continue;
     }
+    if (out.serve) it->reply->shared = Share(request);
     Stamp(it->reply);
     it->reply->parked_us = static_cast<uint64_t>(absl::ToInt64Microseconds(options_.clock->Now() - it->since));
     out.pull = std::move(*it);
@@ -71,7 +72,7 @@ void ServerJob::Answer(ReleasedList* released) {
 
 void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) {
   const absl::StatusOr<PullSizes> sizes = CheckPull(*schema_, *request);
-  absl::Status status = sizes.ok() ? CheckDestinations(*request, *reply, *sizes) : sizes.status();
+  absl::Status status = sizes.ok() ? CheckDestinations(*schema_, *request, *reply, *sizes) : sizes.status();
   if (!status.ok()) return done(status);
   ReleasedList released;
   bool serve = false, parked = false;
@@ -91,6 +92,8 @@ void ServerJob::Pull(const PullRequest* request, absl::Duration timeout, PullRep
       }
       serve = status.ok() && (request->read_only || GateOpen(*request));
       parked = status.ok() && !serve;
+      // Under the same lock as the gate: a round that is applied later sees that they are being read.
+      reply->shared = serve ? Share(*request) : nullptr;
     }
     Stamp(reply);
     reply->parked_us = 0;
@@ -111,6 +114,7 @@ void ServerJob::Serve(const PullRequest& request, PullReply* reply, const Done& 
   for (uint32_t partition : request.partitions) {
     if (map->Serving(partition) != nullptr) continue;
     reply->outcome = RequestOutcome::kStaleMap;
+    reply->shared = nullptr;
     return done(absl::OkStatus());
   }
   done(Gather(*map, request, reply));
@@ -140,11 +144,34 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
     }
   }
   Partition::ReadRows(reads, pool);
-  if (request.dense) GatherDense(map, request, reply->dense);
+  if (request.dense && reply->shared == nullptr) GatherDense(map, request, reply);
   return absl::OkStatus();
 }
 
-void ServerJob::GatherDense(const OwnerMap& map, const PullRequest& request, float* out) const {
+std::shared_ptr<const TensorValues> ServerJob::Share(const PullRequest& request) {
+  if (!request.share || !request.dense || request.read_only || schema_->sync != SyncMode::kBsp) return nullptr;
+  if (tensors_ == nullptr) {
+    for (const OwnerMap::Place& place : map_->at) {
+      if (place.role != PartitionRole::kServing) return nullptr;
+    }
+    MoveTensors();
+  }
+  return tensors_->Read();
+}
+
+void ServerJob::MoveTensors() {
+  tensors_ = SharedTensors::Create(schema_->layout, static_cast<uint32_t>(schema_->tensors.size()));
+  for (uint32_t p = 0; p < schema_->partitions; ++p) {
+    if (schema_->layout.FloatsOf(p) > 0) map_->Owned(p)->MoveDense(tensors_);
+  }
+}
+
+void ServerJob::GatherDense(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
+  if (!reply->tensors.empty()) {
+    for (uint32_t partition : request.partitions) map.Serving(partition)->ReadDense(reply->tensors);
+    return;
+  }
+  float* out = reply->dense;
   uint64_t skip = request.dense_begin;
   uint64_t left = request.dense_count == 0 ? std::numeric_limits<uint64_t>::max() : request.dense_count;
   for (uint32_t partition : request.partitions) {

@@ -292,13 +292,15 @@ bool ServerJob::MayApply() const {
 
 void ServerJob::Proceed(ReleasedList* released) {
   while (schema_->sync == SyncMode::kBsp && rounds_.Ready() && MayApply()) {
-    std::vector<RoundStep::Target> targets;
-    std::vector<uint32_t> partitions;
+    std::pmr::vector<RoundStep::Target> targets(options_.buffers.get());
+    std::pmr::vector<uint32_t> partitions(options_.buffers.get());
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
       if (map_->Owned(p) == nullptr) continue;
       targets.push_back({p, map_->Owned(p)});
       partitions.push_back(p);
     }
+    // By a lane that is late: it must not see its weights change, though nobody will take its push.
+    if (tensors_ != nullptr && tensors_->BeingRead()) MoveTensors();
     PushTally tally(&stats_);
     round_step_.Apply(rounds_, targets, &tally);
     uint64_t examples = 0;

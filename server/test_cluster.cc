@@ -74,7 +74,7 @@ JobConfig TestCluster::DefaultConfig() {
 }
 
 TestCluster::TestCluster(JobConfig config, int servers, const std::string& restore_from, uint64_t run,
-                         const ReplicaConnector& connect)
+                         const ReplicaConnector& connect, uint32_t round_threads)
     : config_(std::move(config)) {
   view_.set_job(1);
   view_.set_run(run);
@@ -90,6 +90,8 @@ TestCluster::TestCluster(JobConfig config, int servers, const std::string& resto
     options.connect = connect ? connect : network_.Connector();
     options.copy_patience = connect ? absl::Seconds(30) : absl::Milliseconds(30);
     options.copies_at_once = connect ? 4 : 1;
+    options.round_threads = round_threads;
+    options.round_floats = 1;
     servers_.push_back(std::make_unique<ParameterServer>(options));
     network_.Add(100 + static_cast<uint64_t>(s), servers_.back().get());
     prepared_.Update(servers_.back()->PrepareJob(config_, view_, 100 + static_cast<uint64_t>(s), restore_from));

@@ -47,8 +47,9 @@ class TestCluster {
   static JobConfig DefaultConfig();
 
   // connect: how servers reach each other, several partitions at a time; empty: by network(), one after the other.
+  // round_threads: threads that apply a round, however small it is.
   TestCluster(JobConfig config, int servers, const std::string& restore_from = "", uint64_t run = 1,
-              const ReplicaConnector& connect = nullptr);
+              const ReplicaConnector& connect = nullptr, uint32_t round_threads = 1);
 
   const absl::Status& prepared() const { return prepared_; }
   ParameterServer& server(int s) { return *servers_[static_cast<size_t>(s)]; }

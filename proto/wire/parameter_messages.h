@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,6 +18,9 @@ inline constexpr uint64_t kSplitDone = std::numeric_limits<uint64_t>::max();
 
 // How values travel where they cross a wire; everywhere else they are floats.
 enum class ValueType : uint8_t { kF32 = 0, kBf16 = 1, kF16 = 2 };
+
+// Dense tensors, each whole and in row-major order.
+using TensorValues = std::vector<std::vector<float>>;
 
 // Who speaks, about which job, with which view of the cluster.
 struct RequestHeader {
@@ -93,6 +97,8 @@ struct PullRequest {
   uint64_t dense_begin = 0;
   uint64_t dense_count = 0;
   ValueType value_type = ValueType::kF32;  // of the reply
+  // Not sent: the tensors may be read where the server keeps them (PullReply.shared).
+  bool share = false;
 };
 
 struct PullReply {
@@ -106,6 +112,11 @@ struct PullReply {
   // ... and the dense blocks of `partitions`: in order of partition, then of block (DenseLayout). May be null if empty.
   float* dense = nullptr;
   uint64_t dense_floats = 0;  // room behind `dense`, set by the caller
+  // Instead, where server and caller have one memory: by tensor, where all of it is; blocks are put in their places.
+  absl::Span<float* const> tensors = {};
+  // The answer to `share`; null: the tensors were copied. They do not change while this is held. Let go of it before
+  // the push: what is being read when a round is applied must be copied first.
+  std::shared_ptr<const TensorValues> shared = {};
 };
 
 struct PushGroup {
@@ -139,6 +150,8 @@ struct PushRequest {
   std::vector<PushGroup> groups;
   // Dense gradients of the blocks of `partitions` in DenseLayout order; empty when the push carries none.
   absl::Span<const float> dense;
+  // Instead, where server and sender have one memory: by tensor, the gradients of all of it.
+  absl::Span<const float* const> tensors = {};
   // Other partitions of this batch went ahead in another message: the server counts them as one push.
   bool continues = false;
   // For the client, not sent. By entry of `partitions`: how many floats of `dense` are its own; a client cuts a large

@@ -40,6 +40,9 @@ absl::Status CheckRequest(const PushRequest& request) {
 }
 
 absl::Status CheckGradients(const PushRequest& request) {
+  if (!request.tensors.empty()) {
+    return absl::InvalidArgumentError("PushRequest.tensors: whole tensors are not sent, dense gradients must be");
+  }
   for (const PushGroup& group : request.groups) {
     if (group.gradients.size() != group.tables.size()) {
       return absl::InvalidArgumentError(absl::StrCat("PushRequest.groups.gradients: ", group.gradients.size(),

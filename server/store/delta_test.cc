@@ -169,7 +169,7 @@ class Trainer {
       rows.slot = schema_.slots.empty() ? 0 : static_cast<uint16_t>(random_.Below(3));
       gradients.rows.push_back(rows);
     }
-    if (random_.Below(3) == 0) gradients.dense = dense_.data();
+    if (random_.Below(3) == 0) gradients.dense = DenseGradients::InARow(dense_.data());
     for (Copy* copy : copies) {
       PushTally tally(&copy->stats);
       REQUIRE(copy->partition->Push(range, gradients, &tally).outcome == PushOutcome::kAccepted);

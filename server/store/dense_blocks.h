@@ -9,14 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/checkpoint/part_format.h"
+#include "server/store/dense_gradients.h"
 #include "server/store/job_schema.h"
+#include "server/store/shared_tensors.h"
 #include "server/store/sparse_table.h"
 #include "server/store/store_stats.h"
 
 namespace shoal {
 
-// Weights and optimizer state of each block side by side, in DenseLayout order. Not thread-safe: the partition's lock
-// guards it.
+// Weights and optimizer state of each block, in DenseLayout order. Not thread-safe: the partition's lock guards it.
 class DenseBlocks {
  public:
   // `schema` and `stats` must outlive it.
@@ -29,8 +30,12 @@ class DenseBlocks {
   uint64_t bytes() const { return bytes_; }    // weights and state
   // Floats [begin, begin + count) of all blocks, one after the other. REQUIRES: there are as many.
   void Read(uint64_t begin, uint64_t count, float* out) const;
-  // One optimizer step per block; `sums` holds floats() values.
-  void Apply(const float* sums, const PushContext& context, PushTally* tally);
+  // Each block into its place of `tensors`.
+  void ReadInto(absl::Span<float* const> tensors) const;
+  // Keeps the weights there from now on.
+  void MoveTo(std::shared_ptr<SharedTensors> shared);
+  // One optimizer step per block.
+  void Apply(const DenseGradients& sums, const PushContext& context, PushTally* tally);
 
   uint64_t count() const { return blocks_.size(); }
   PartBlock At(uint64_t block) const;
@@ -42,13 +47,18 @@ class DenseBlocks {
  private:
   struct Block {
     const DenseBlock* layout;
-    uint64_t state_size;
-    std::vector<float> values;  // weights, then state
-    uint64_t version = 0;       // of the partition after the last step
+    float* weights;          // own, or of shared_
+    std::vector<float> own;  // empty: they are shared
+    std::vector<float> state;
+    uint64_t version = 0;  // of the partition after the last step
   };
+  absl::Span<const DenseBlock> layout() const { return schema_.layout.BlocksOf(partition_); }
+
   const JobSchema& schema_;
+  const uint32_t partition_;
   StoreStats* const stats_;
   std::vector<Block> blocks_;
+  std::shared_ptr<SharedTensors> shared_;  // may be null
   uint64_t floats_ = 0;
   uint64_t bytes_ = 0;
   std::vector<float> scratch_;

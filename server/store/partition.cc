@@ -50,6 +50,16 @@ void Partition::ReadDense(uint64_t begin, uint64_t count, float* out) const {
   dense_.Read(begin, count, out);
 }
 
+void Partition::ReadDense(absl::Span<float* const> tensors) const {
+  MutexLock lock(&mu_);
+  dense_.ReadInto(tensors);
+}
+
+void Partition::MoveDense(const std::shared_ptr<SharedTensors>& shared) {
+  MutexLock lock(&mu_);
+  dense_.MoveTo(shared);
+}
+
 PushVerdict Partition::JudgeLocked(const PushRange& range) const {
   PushVerdict verdict;
   const auto it = open_.find(range.split);

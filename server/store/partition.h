@@ -67,6 +67,10 @@ class Partition {
                        std::pmr::memory_resource* scratch = std::pmr::get_default_resource());
   // Floats [begin, begin + count) of its dense blocks, one after the other. REQUIRES: there are as many.
   void ReadDense(uint64_t begin, uint64_t count, float* out) const;
+  // Each dense block into its place of the tensors.
+  void ReadDense(absl::Span<float* const> tensors) const;
+  // Keeps the weights of its dense blocks there from now on.
+  void MoveDense(const std::shared_ptr<SharedTensors>& shared);
 
   // Each partition decides by the table of docs/semantics.md section 1 and, when it is kAccepted, applies everything.
   static void Push(const PushRange& range, absl::Span<PartitionPush> pushes, PushTally* tally,
@@ -141,7 +145,7 @@ class Partition {
   PushVerdict JudgeLocked(const PushRange& range) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   PartitionDone DoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint64_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  PushVerdict PushLocked(const PushRange& range, absl::Span<const RowGradients> rows, const float* dense,
+  PushVerdict PushLocked(const PushRange& range, absl::Span<const RowGradients> rows, const DenseGradients& dense,
                          RowStream* stream, PushTally* tally) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UntrackLocked(TrackerId tracker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TrackerId TrackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -154,7 +158,7 @@ class Partition {
   void Advance(const PushRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddRuns(absl::Span<const RowGradients> rows, bool locked, std::pmr::vector<RowStream::Run>* runs) const;
   // `stream` is at these rows.
-  void Step(absl::Span<const RowGradients> rows, const float* dense, uint64_t examples, RowStream* stream,
+  void Step(absl::Span<const RowGradients> rows, const DenseGradients& dense, uint64_t examples, RowStream* stream,
             PushTally* tally) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobSchema& schema_;

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "proto/wire/parameter_messages.h"
+#include "server/store/dense_gradients.h"
 #include "server/store/sparse_table.h"
 
 namespace shoal {
@@ -27,7 +28,7 @@ struct PushRange {
 // One partition's share of a push.
 struct PartitionGradients {
   std::pmr::vector<RowGradients> rows;
-  const float* dense = nullptr;  // null: none
+  DenseGradients dense;
 };
 
 // Rows of one table that are asked of one partition.
@@ -50,7 +51,7 @@ struct PushVerdict {
 struct PartitionPush {
   Partition* partition = nullptr;
   absl::Span<const RowGradients> rows;
-  const float* dense = nullptr;  // null: none
+  DenseGradients dense;
   PushVerdict verdict = {};
 };
 

@@ -32,8 +32,8 @@ void Partition::AddRuns(absl::Span<const RowGradients> rows, bool locked,
   for (const RowGradients& some : rows) runs->push_back({partition, tables_[some.table].get(), some.keys, some.hashes});
 }
 
-void Partition::Step(absl::Span<const RowGradients> rows, const float* dense, uint64_t examples, RowStream* stream,
-                     PushTally* tally) {
+void Partition::Step(absl::Span<const RowGradients> rows, const DenseGradients& dense, uint64_t examples,
+                     RowStream* stream, PushTally* tally) {
   if (examples == 0) return;
   PushContext context;
   context.now = examples_;
@@ -42,7 +42,7 @@ void Partition::Step(absl::Span<const RowGradients> rows, const float* dense, ui
   context.version = version_ + 1;
   context.factor = schema_.sparse_rule->Factor(examples_);
   for (const RowGradients& some : rows) tables_[some.table]->Apply(some, context, stream, tally);
-  if (dense != nullptr) {
+  if (!dense.none()) {
     context.factor = schema_.dense_rule->Factor(examples_);
     dense_.Apply(dense, context, tally);
   }
@@ -57,8 +57,8 @@ void Partition::Step(absl::Span<const RowGradients> rows, const float* dense, ui
   }
 }
 
-PushVerdict Partition::PushLocked(const PushRange& range, absl::Span<const RowGradients> rows, const float* dense,
-                                  RowStream* stream, PushTally* tally) {
+PushVerdict Partition::PushLocked(const PushRange& range, absl::Span<const RowGradients> rows,
+                                  const DenseGradients& dense, RowStream* stream, PushTally* tally) {
   PushVerdict verdict = JudgeLocked(range);
   if (verdict.outcome == PushOutcome::kAccepted) {
     Step(rows, dense, range.examples, stream, tally);

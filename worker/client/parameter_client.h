@@ -26,6 +26,8 @@ class ParameterClient {
   virtual void Pull(const PullRequest* request, absl::Duration timeout, PullReply* reply, Done done) = 0;
   virtual void Push(const PushRequest* request, absl::Duration timeout, PushReply* reply, Done done) = 0;
   virtual void Mark(const MarkRequest* request, absl::Duration timeout, MarkReply* reply, Done done) = 0;
+  // Whether the server is in this process, so that requests and replies may carry whole tensors of the caller's.
+  virtual bool one_memory() const { return false; }
   // Nobody wants these calls any more: those in flight and all later ones end soon, with UNAVAILABLE. A client whose
   // calls do not wait for a network need not do anything.
   virtual void Abort(Calls) {}

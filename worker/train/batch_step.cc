@@ -55,10 +55,12 @@ BatchStep::BatchStep(JobContext* context, const RetryPolicy& policy, Wakeup* wak
   args_.row_gradients.resize(tables);
   args_.seed = context_->config().seed();
   const int tensors = model.spec().tensors_size();
+  args_.tensors.resize(static_cast<size_t>(tensors));
   for (int t = 0; t < tensors; ++t) {
-    tensors_.emplace_back(context_->layout().TensorSize(static_cast<uint32_t>(t)));
-    tensor_gradients_.emplace_back(tensors_.back().size());
-    args_.tensors.push_back(tensors_.back().data());
+    // Not set to anything: where the server's are shared nobody touches this memory.
+    tensors_.emplace_back(new float[context_->layout().TensorSize(static_cast<uint32_t>(t))]);
+    tensor_pointers_.push_back(tensors_.back().get());
+    tensor_gradients_.emplace_back(context_->layout().TensorSize(static_cast<uint32_t>(t)));
     args_.tensor_gradients.push_back(tensor_gradients_.back().data());
   }
 }
@@ -130,13 +132,19 @@ void BatchStep::SetPullDestinations(size_t server) {
       call.pull_reply.rows[g].push_back(scratch.data());
     }
   }
+  call.one_memory = routes_->servers[server].client->one_memory();
+  // What is rounded here must be our own.
+  call.pull.share = call.one_memory && single() && pulled_type_ == ValueType::kF32;
+  call.pull_reply.shared = nullptr;
+  call.pull_reply.tensors = {};
+  if (call.one_memory) call.pull_reply.tensors = tensor_pointers_;
   uint64_t dense = 0;
   call.dense_sizes.clear();
   for (uint32_t partition : routes_->servers[server].partitions) {
     call.dense_sizes.push_back(context_->layout().FloatsOf(partition));
     dense += call.dense_sizes.back();
   }
-  call.dense.resize(dense);
+  if (!call.one_memory) call.dense.resize(dense);
   call.pull_reply.dense = call.dense.data();
   call.pull_reply.dense_floats = dense;
 }
@@ -256,17 +264,24 @@ absl::StatusOr<RequestOutcome> BatchStep::JudgePull(const absl::StatusOr<CallsEn
   return outcome;
 }
 
+void BatchStep::ScatterDense(const float* dense, const std::vector<uint32_t>& partitions) {
+  for (uint32_t partition : partitions) {
+    for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
+      std::memcpy(tensors_[block.tensor].get() + block.offset, dense, block.size * sizeof(float));
+      dense += block.size;
+    }
+  }
+}
+
 void BatchStep::ScatterPulled() {
   const ModelGraph& model = context_->model();
+  const TensorValues* const shared = single() ? servers_[0]->pull_reply.shared.get() : nullptr;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    args_.tensors[t] = shared != nullptr ? (*shared)[t].data() : tensors_[t].get();
+  }
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
     ServerCall& call = *servers_[s];
-    const float* dense = call.dense.data();
-    for (uint32_t partition : routes_->servers[s].partitions) {
-      for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
-        std::memcpy(tensors_[block.tensor].data() + block.offset, dense, block.size * sizeof(float));
-        dense += block.size;
-      }
-    }
+    if (!call.one_memory) ScatterDense(call.dense.data(), routes_->servers[s].partitions);
     if (use_hot_) KeepHotRows(s);
     if (single() || use_hot_) continue;
     for (uint32_t t = 0; t < rows_.size(); ++t) {
@@ -287,7 +302,9 @@ void BatchStep::RoundPulled() {
     const size_t dim = model.spec().tables(static_cast<int>(t)).dim();
     RoundValues(pulled_type_, rows_[t].data(), groups_[model.group_of_table()[t]].keys.size() * dim);
   }
-  for (std::vector<float>& tensor : tensors_) RoundValues(pulled_type_, tensor.data(), tensor.size());
+  for (uint32_t t = 0; t < tensors_.size(); ++t) {
+    RoundValues(pulled_type_, tensors_[t].get(), context_->layout().TensorSize(t));
+  }
 }
 
 void BatchStep::RoundGradients() {
@@ -425,15 +442,19 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
     });
     push.occurrences = mine;
   }
-  float* dense = call.dense.data();
-  for (uint32_t partition : routes_->servers[server].partitions) {
-    for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
-      std::memcpy(dense, tensor_gradients_[block.tensor].data() + block.offset, block.size * sizeof(float));
-      dense += block.size;
+  if (call.one_memory) {
+    call.push.tensors = {args_.tensor_gradients.data(), args_.tensor_gradients.size()};
+  } else {
+    float* dense = call.dense.data();
+    for (uint32_t partition : routes_->servers[server].partitions) {
+      for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
+        std::memcpy(dense, tensor_gradients_[block.tensor].data() + block.offset, block.size * sizeof(float));
+        dense += block.size;
+      }
     }
+    call.push.dense = call.dense;
+    call.push.dense_sizes = call.dense_sizes;
   }
-  call.push.dense = call.dense;
-  call.push.dense_sizes = call.dense_sizes;
   call.push.whole = context_->config().sync().has_bsp();
   call.push.value_type = push_type_;
 }
@@ -443,6 +464,7 @@ void BatchStep::StartPush(const PushRequest& prototype) {
   RoundGradients();
   const size_t servers = routes_->servers.size();
   pushes_.Reset(servers);
+  for (size_t s = 0; s < servers; ++s) servers_[s]->pull_reply.shared = nullptr;
   for (size_t s = 0; s < servers; ++s) BuildPush(s, prototype);
   for (size_t s = 0; s < servers; ++s) IssuePush(s);
 }

@@ -86,8 +86,9 @@ class BatchStep {
     std::vector<std::vector<uint32_t>> occurrences;  // by group; admission only
     std::vector<std::vector<float>> rows;            // by table; unused with a single server
     std::vector<std::vector<float>> gradients;       // by table; unused with a single server
-    std::vector<float> dense;
-    std::vector<uint64_t> dense_sizes;  // by partition of the server
+    bool one_memory = false;                         // with the server: tensors pass as they are
+    std::vector<float> dense;                        // else: their blocks
+    std::vector<uint64_t> dense_sizes;               // by partition of the server
     PullRequest pull;
     PullReply pull_reply;
     uint64_t parked_us = 0;  // by pulls that stayed parked until they were asked for again
@@ -110,6 +111,7 @@ class BatchStep {
   void IssuePull(size_t server);
   void IssuePush(size_t server);
   void ScatterPulled();
+  void ScatterDense(const float* dense, const std::vector<uint32_t>& partitions);
   // What the wire does to values, also where there is none: a job computes the same in one process and on a cluster.
   void RoundPulled();
   void RoundGradients();
@@ -142,9 +144,11 @@ class BatchStep {
   std::vector<KeyGroup> wanted_;                  // the keys that are pulled
   std::vector<std::vector<uint32_t>> wanted_at_;  // by group: their positions in groups_
   uint64_t hot_served_ = 0, hot_pulled_ = 0;
-  std::vector<std::vector<uint32_t>> occurrences_;              // by group, by key
-  std::vector<std::vector<float>> rows_, row_gradients_;        // by table
-  std::vector<std::vector<float>> tensors_, tensor_gradients_;  // by tensor
+  std::vector<std::vector<uint32_t>> occurrences_;        // by group, by key
+  std::vector<std::vector<float>> rows_, row_gradients_;  // by table
+  std::vector<std::unique_ptr<float[]>> tensors_;         // by tensor
+  std::vector<float*> tensor_pointers_;                   // to them
+  std::vector<std::vector<float>> tensor_gradients_;      // by tensor
   StepArgs args_;
 
   std::shared_ptr<const RouteMap> routes_;
