@@ -211,11 +211,23 @@ TEST_CASE("Checkpoint: somebody's copies are never removed, and do not count as 
   TestCluster cluster(Config(), 1);
   cluster.Push(Batch(0));
   REQUIRE(cluster.Save(dir, "ckpt-00000001", 1, 1).ok());
-  const std::vector<std::string> copies = {"ckpt-00000001.bak", "mine", "ckpt-+1"};
+  const std::vector<std::string> copies = {"ckpt-00000001.bak", "mine", "ckpt-+1", "ckpt-9223372036854775807"};
   for (const std::string& copy : copies) fs::copy(dir + "/ckpt-00000001", dir + "/" + copy);
   for (uint64_t i = 2; i <= 4; ++i) REQUIRE(cluster.Save(dir, "ckpt-0000000" + std::to_string(i), i, 2).ok());
   for (const std::string& copy : copies) CHECK(ReadManifest(dir + "/" + copy, nullptr).ok());
   for (int i = 1; i <= 4; ++i) CHECK(fs::exists(dir + "/ckpt-0000000" + std::to_string(i)) == (i > 2));
+}
+
+TEST_CASE("Checkpoint: what was just committed is not removed for a copy with a later sequence", "[server][unit]") {
+  const std::string dir = FreshDirectory("late-copy");
+  TestCluster cluster(Config(), 1);
+  cluster.Push(Batch(0));
+  REQUIRE(cluster.Save(dir, "ckpt-00000001", 9, 1).ok());
+  for (uint64_t i = 2; i <= 3; ++i) {
+    const std::string name = "ckpt-0000000" + std::to_string(i);
+    REQUIRE(cluster.Save(dir, name, i, 1).ok());
+    CHECK(ReadManifest(dir + "/" + name, nullptr).ok());
+  }
 }
 
 TEST_CASE("Checkpoint: keeps the newest, ignores unfinished ones, commits twice without harm", "[server][unit]") {

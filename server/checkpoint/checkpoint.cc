@@ -48,11 +48,14 @@ bool HoldsParts(const std::string& dir) {
 absl::string_view NameStem(absl::string_view name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
 
 // Of those that are called as `name` is, all but the newest `keep` go, and what these build on. Damaged directories and
-// such with other names, somebody's copies, are left for people to look at.
+// such with other names or numbers that nobody counts to, somebody's copies, are left for people to look at. What has
+// just been committed stays, even if a copy bears a later sequence.
 absl::Status Prune(const std::string& dir, const std::string& name, uint32_t keep) {
   SHOAL_ASSIGN_OR_RETURN(auto all, ListCheckpoints(dir));
   const auto foreign = [&](const auto& entry) {
-    return NameStem(fs::path(entry.first).filename().string()) != NameStem(name);
+    const std::string other = fs::path(entry.first).filename().string();
+    return NameStem(other) != NameStem(name) ||
+           CheckpointNumber(name).has_value() != CheckpointNumber(other).has_value();
   };
   all.erase(std::remove_if(all.begin(), all.end(), foreign), all.end());
   if (all.size() <= keep) return absl::OkStatus();
@@ -61,8 +64,9 @@ absl::Status Prune(const std::string& dir, const std::string& name, uint32_t kee
     if (!manifest.parent().empty()) parent_of[path] = absl::StrCat(dir, "/", manifest.parent());
   }
   std::set<std::string> needed;
-  for (size_t i = all.size() - keep; i < all.size(); ++i) {
+  for (size_t i = 0; i < all.size(); ++i) {
     std::string path = all[i].first;
+    if (i < all.size() - keep && fs::path(path).filename() != name) continue;
     while (needed.insert(path).second && parent_of.count(path) != 0) path = parent_of[path];
   }
   bool removed = false;
