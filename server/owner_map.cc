@@ -84,4 +84,12 @@ absl::StatusOr<std::shared_ptr<OwnerMap>> NextOwnerMap(const JobView& view, uint
   return map;
 }
 
+std::shared_ptr<SharedTensors> ShareTensors(const JobSchema& schema, const OwnerMap& map) {
+  auto tensors = SharedTensors::Create(schema.layout, static_cast<uint32_t>(schema.tensors.size()));
+  for (uint32_t p = 0; p < schema.partitions; ++p) {
+    if (schema.layout.FloatsOf(p) > 0) map.Owned(p)->MoveDense(tensors);
+  }
+  return tensors;
+}
+
 }  // namespace shoal

@@ -63,6 +63,9 @@ struct OwnerMap {
 absl::StatusOr<std::shared_ptr<OwnerMap>> NextOwnerMap(const JobView& view, uint64_t self, uint32_t partitions,
                                                        const OwnerMap* before);
 
+// Lets all partitions keep their dense weights in new shared tensors. REQUIRES: all are owned.
+std::shared_ptr<SharedTensors> ShareTensors(const JobSchema& schema, const OwnerMap& map);
+
 }  // namespace shoal
 
 #endif  // SHOAL_SERVER_OWNER_MAP_H_

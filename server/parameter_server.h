@@ -21,6 +21,7 @@
 #include "proto/wire/byte_array.h"
 #include "proto/wire/dense_layout.h"
 #include "proto/wire/parameter_messages.h"
+#include "proto/wire/push_piece.h"
 #include "server/replication/replica_client.h"
 
 namespace shoal {

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
+#include "proto/wire/push_piece.h"
 
 namespace shoal {
 

@@ -53,8 +53,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
                          std::string* report);
   // The receiving side of both.
   absl::Status Receive(const ReplicaRequest& request, ReplicaReply* reply);
-  // The partitions that the map gives to this server.
-  std::vector<uint32_t> Mine() const;
+  std::vector<uint32_t> Mine() const;  // the partitions that the map gives to this server
   // Makes these partitions, or loads them from a checkpoint directory, several at a time, then serves them. One that is
   // here already stays as it is. FAILED_PRECONDITION: the map gives one to another server.
   absl::Status Restore(const std::vector<uint32_t>& partitions, const std::string& path);
@@ -76,8 +75,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   absl::StatusOr<PartInfo> WritePart(const CheckpointTask& task, absl::Duration timeout);
   std::vector<TableDigest> Digest() const;
   ServerJobReport Report() const;
-  // Adds the backups that have not answered for a second.
-  void AddUnreachable(std::map<uint64_t, Unreachable>* out) const;
+  void AddUnreachable(std::map<uint64_t, Unreachable>* out) const;  // backups that have not answered for a second
 
  private:
   struct Copying;  // a partition on its way to another server
@@ -111,11 +109,8 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   void Answer(ReleasedList* released);
   void Serve(const PullRequest& request, PullReply* reply, const Done& done);
   absl::Status Gather(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
-  void GatherDense(const OwnerMap& map, const PullRequest& request, PullReply* reply) const;
   // bsp, where all partitions are here: the tensors as they are until the next round is applied. Null: to be copied.
   std::shared_ptr<const TensorValues> Share(const PullRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lets partitions keep their dense weights in new shared tensors. REQUIRES: all partitions are owned.
-  void MoveTensors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // *marks: what backups must have before the push is acknowledged.
   absl::Status PushNow(const PushRequest& request, const KeyHashes& hashes, PushReply* reply,
@@ -183,8 +178,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   std::string load_note_ ABSL_GUARDED_BY(mu_);
   std::string map_warning_ ABSL_GUARDED_BY(mu_);  // why the newest map was not taken
   std::shared_ptr<const OwnerMap> map_ ABSL_GUARDED_BY(mu_);
-  // Where the partitions of map_ keep their dense weights; null: each for itself, or in what an older map had.
-  std::shared_ptr<SharedTensors> tensors_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<SharedTensors> tensors_ ABSL_GUARDED_BY(mu_);  // of all partitions of map_; null: not shared
   LiveLanes lanes_ ABSL_GUARDED_BY(mu_);
   std::list<ParkedPull> parked_ ABSL_GUARDED_BY(mu_);
   Rounds rounds_ ABSL_GUARDED_BY(mu_);
@@ -198,8 +192,7 @@ class ServerJob : public std::enable_shared_from_this<ServerJob> {
   Mutex arrivals_mu_;  // taken by itself
   std::map<uint32_t, std::shared_ptr<Arrival>> arrivals_ ABSL_GUARDED_BY(arrivals_mu_);
   RoomGrants grants_;
-  // Checkpoints that are being cut: rounds at or above the smallest of them are not applied.
-  std::vector<uint64_t> cuts_ ABSL_GUARDED_BY(mu_);
+  std::vector<uint64_t> cuts_ ABSL_GUARDED_BY(mu_);  // of checkpoints: rounds from the smallest on are not applied
 };
 
 }  // namespace shoal

@@ -9,6 +9,32 @@
 #include "server/server_job.h"
 
 namespace shoal {
+namespace {
+
+void GatherDense(const DenseLayout& layout, const OwnerMap& map, const PullRequest& request, PullReply* reply) {
+  if (!reply->tensors.empty()) {
+    for (uint32_t partition : request.partitions) map.Serving(partition)->ReadDense(reply->tensors);
+    return;
+  }
+  float* out = reply->dense;
+  uint64_t skip = request.dense_begin;
+  uint64_t left = request.dense_count == 0 ? std::numeric_limits<uint64_t>::max() : request.dense_count;
+  for (uint32_t partition : request.partitions) {
+    const uint64_t floats = layout.FloatsOf(partition);
+    if (skip >= floats) {
+      skip -= floats;
+      continue;
+    }
+    const uint64_t some = std::min(left, floats - skip);
+    if (some == 0) return;
+    map.Serving(partition)->ReadDense(skip, some, out);
+    out += some;
+    left -= some;
+    skip = 0;
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<PullSizes> ServerJob::SizePull(const PullRequest& request) const { return CheckPull(*schema_, request); }
 
@@ -144,7 +170,7 @@ absl::Status ServerJob::Gather(const OwnerMap& map, const PullRequest& request, 
     }
   }
   Partition::ReadRows(reads, pool);
-  if (request.dense && reply->shared == nullptr) GatherDense(map, request, reply);
+  if (request.dense && reply->shared == nullptr) GatherDense(schema_->layout, map, request, reply);
   return absl::OkStatus();
 }
 
@@ -154,39 +180,9 @@ std::shared_ptr<const TensorValues> ServerJob::Share(const PullRequest& request)
     for (const OwnerMap::Place& place : map_->at) {
       if (place.role != PartitionRole::kServing) return nullptr;
     }
-    MoveTensors();
+    tensors_ = ShareTensors(*schema_, *map_);
   }
   return tensors_->Read();
-}
-
-void ServerJob::MoveTensors() {
-  tensors_ = SharedTensors::Create(schema_->layout, static_cast<uint32_t>(schema_->tensors.size()));
-  for (uint32_t p = 0; p < schema_->partitions; ++p) {
-    if (schema_->layout.FloatsOf(p) > 0) map_->Owned(p)->MoveDense(tensors_);
-  }
-}
-
-void ServerJob::GatherDense(const OwnerMap& map, const PullRequest& request, PullReply* reply) const {
-  if (!reply->tensors.empty()) {
-    for (uint32_t partition : request.partitions) map.Serving(partition)->ReadDense(reply->tensors);
-    return;
-  }
-  float* out = reply->dense;
-  uint64_t skip = request.dense_begin;
-  uint64_t left = request.dense_count == 0 ? std::numeric_limits<uint64_t>::max() : request.dense_count;
-  for (uint32_t partition : request.partitions) {
-    const uint64_t floats = schema_->layout.FloatsOf(partition);
-    if (skip >= floats) {
-      skip -= floats;
-      continue;
-    }
-    const uint64_t some = std::min(left, floats - skip);
-    if (some == 0) return;
-    map.Serving(partition)->ReadDense(skip, some, out);
-    out += some;
-    left -= some;
-    skip = 0;
-  }
 }
 
 void ServerJob::Tick() {

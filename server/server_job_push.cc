@@ -300,7 +300,7 @@ void ServerJob::Proceed(ReleasedList* released) {
       partitions.push_back(p);
     }
     // By a lane that is late: it must not see its weights change, though nobody will take its push.
-    if (tensors_ != nullptr && tensors_->BeingRead()) MoveTensors();
+    if (tensors_ != nullptr && tensors_->BeingRead()) tensors_ = ShareTensors(*schema_, *map_);
     PushTally tally(&stats_);
     round_step_.Apply(rounds_, targets, &tally);
     uint64_t examples = 0;

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "proto/wire/byte_array.h"
 #include "proto/wire/parameter_messages.h"
+#include "proto/wire/push_piece.h"
 #include "proto/wire/wire_format.h"
 
 namespace shoal {

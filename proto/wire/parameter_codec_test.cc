@@ -503,5 +503,15 @@ TEST_CASE("Codec: small messages come back as they went", "[wire][unit]") {
   CHECK_FALSE(DecodePushReply(Cut("\x2a\x05", 9), &push_back).ok());
 }
 
+TEST_CASE("Push: whole tensors, which only pass within a process, are not left out in silence", "[wire][unit]") {
+  const float value = 1;
+  const float* const tensors[] = {&value};
+  PushRequest request;
+  CHECK(EncodePushRequest(request, 1 << 20).ok());
+  request.tensors = tensors;
+  CHECK(EncodePushRequest(request, 1 << 20).status().message() ==
+        "PushRequest.tensors: whole tensors are not sent, dense gradients must be");
+}
+
 }  // namespace
 }  // namespace shoal

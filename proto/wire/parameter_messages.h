@@ -160,16 +160,6 @@ struct PushRequest {
   bool whole = false;  // bsp: the server takes all partitions or none
 };
 
-// A piece of an encoded PushRequest.
-struct PushPiece {
-  RequestHeader header;
-  uint64_t attempt = 0;      // growing by lane: a newer one ends all older ones
-  uint64_t part = 0;         // which request of the attempt
-  uint64_t total_bytes = 0;  // of the request
-  uint64_t offset = 0;       // of `bytes` in it
-  absl::Span<const uint8_t> bytes;
-};
-
 struct PartitionAnswer {
   uint32_t partition = 0;
   PushOutcome outcome = PushOutcome::kAccepted;
