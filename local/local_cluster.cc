@@ -1,5 +1,6 @@
 #include "local/local_cluster.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <thread>
@@ -86,6 +87,8 @@ absl::Status LocalCluster::Impl::Start() {
 absl::Status LocalCluster::Impl::AddServer(const std::string& name) {
   ParameterServerOptions server_options;
   server_options.name = name;
+  // As many as compute: whoever gave `shoal train` two threads wants no more to be busy.
+  server_options.round_threads = std::max(1u, options_.threads * static_cast<uint32_t>(std::max(1, options_.workers)));
   server_options.connect = [this](const ServerAddress& to) -> absl::StatusOr<std::unique_ptr<ReplicaClient>> {
     return NewLocalReplicaClient(FindServer(to.address()));
   };

@@ -175,7 +175,8 @@ absl::Status CheckOutputFree(const std::string& path, bool directory) {
   const fs::file_type type = fs::status(path, error).type();
   std::string what;
   if (type == fs::file_type::regular && fs::file_size(path, error) > 0) what = " is there already: replace it";
-  if (directory && type == fs::file_type::directory && !fs::is_empty(path, error)) {
+  // One that cannot be read says so when it is written.
+  if (directory && type == fs::file_type::directory && !fs::is_empty(path, error) && !error) {
     what = " holds files already: replace those of the same name";
   }
   if (path == "-" || what.empty()) return absl::OkStatus();

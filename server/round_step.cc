@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/replication/side_by_side.h"
 
 namespace shoal {
@@ -21,17 +22,29 @@ void RoundStep::Apply(const Rounds& rounds, absl::Span<const Target> targets, Pu
     examples += contribution->range().examples;
     floats += contribution->floats();
   }
-  const size_t threads = std::max<size_t>(1, std::min<uint64_t>(threads_, floats / floats_per_thread_));
+  const uint64_t most = schema_.soft_limit_bytes != 0 ? 1 : threads_;
+  const size_t threads = std::max<size_t>(1, std::min<uint64_t>(most, floats / floats_per_thread_));
   const size_t shares = threads == 1 ? 1 : threads * kSharesPerThread;
-  while (folds_.size() < shares) folds_.emplace_back(schema_);
+  while (folds_.size() < threads) folds_.emplace_back(schema_);
+  Mutex mu;
+  std::vector<RoundFold*> idle;  // under mu
+  for (RoundFold& fold : folds_) idle.push_back(&fold);
   std::deque<PushTally> tallies;
   for (size_t share = 0; share < shares; ++share) tallies.emplace_back(stats_);
   const auto apply = [&](size_t share) {
+    RoundFold* fold;
+    {
+      MutexLock lock(&mu);
+      fold = idle.back();
+      idle.pop_back();
+    }
     std::vector<const Contribution*> covering;
     for (size_t i = targets.size() * share / shares; i < targets.size() * (share + 1) / shares; ++i) {
       rounds.NextFor(targets[i].id, &covering);
-      targets[i].partition->ApplyRound(ranges, folds_[share].Fold(targets[i].id, covering), examples, &tallies[share]);
+      targets[i].partition->ApplyRound(ranges, fold->Fold(targets[i].id, covering), examples, &tallies[share]);
     }
+    MutexLock lock(&mu);
+    idle.push_back(fold);
     return absl::OkStatus();
   };
   SideBySide(

@@ -13,8 +13,9 @@
 
 namespace shoal {
 
-// Applies rounds, large ones on several threads: all lanes wait for it, so that their cores have nothing else to do.
-// Partitions know nothing of one another, hence no bit depends on the number of threads. Not thread-safe.
+// Applies rounds, large ones on several threads: all lanes wait for it, so that their cores have nothing else to do. No
+// bit depends on the number of threads, as partitions know nothing of one another; with a soft limit of memory, which
+// they reach together, it is one. Not thread-safe.
 class RoundStep {
  public:
   struct Target {
@@ -35,7 +36,7 @@ class RoundStep {
   StoreStats* const stats_;
   const uint32_t threads_;
   const uint64_t floats_per_thread_;
-  std::deque<RoundFold> folds_;  // by share of the targets
+  std::deque<RoundFold> folds_;  // one for each thread that was ever used
 };
 
 }  // namespace shoal

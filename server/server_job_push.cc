@@ -176,8 +176,16 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
 }
 
 absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released) {
-  // Before the lock, so that lanes copy at the same time; in vain for the few that are not held.
-  auto contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
+  bool wanted;
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<RequestOutcome> admitted = Admit(request.header);
+    wanted = admitted.ok() && *admitted == RequestOutcome::kOk && request.round == rounds_.applied() &&
+             !rounds_.Held(request.logical_lane);
+  }
+  // Without the lock, so that lanes copy at the same time.
+  std::unique_ptr<Contribution> contribution;
+  if (wanted) contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
   MutexLock lock(&mu_);
   SHOAL_ASSIGN_OR_RETURN(reply->outcome, Admit(request.header));
   reply->map_version = map_->version;
@@ -188,6 +196,9 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
   if (!hold) return absl::OkStatus();
   uint64_t reserved;
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map_, &reserved));
+  if (contribution == nullptr) {
+    contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
+  }
   contribution->set_reserved_bytes(reserved);
   rounds_.Hold(request.logical_lane, std::move(contribution));
   Proceed(released);
@@ -299,8 +310,8 @@ void ServerJob::Proceed(ReleasedList* released) {
       targets.push_back({p, map_->Owned(p)});
       partitions.push_back(p);
     }
-    // By a lane that is late: it must not see its weights change, though nobody will take its push.
-    if (tensors_ != nullptr && tensors_->BeingRead()) tensors_ = ShareTensors(*schema_, *map_);
+    // By a lane that is late: partitions leave them to it, and the next that asks gets others.
+    if (tensors_ != nullptr && tensors_->BeingRead()) tensors_ = nullptr;
     PushTally tally(&stats_);
     round_step_.Apply(rounds_, targets, &tally);
     uint64_t examples = 0;

@@ -68,7 +68,17 @@ void DenseBlocks::MoveTo(std::shared_ptr<SharedTensors> shared) {
   shared_ = std::move(shared);
 }
 
+void DenseBlocks::KeepOwn() {
+  for (Block& block : blocks_) {
+    block.own.assign(block.weights, block.weights + block.layout->size);
+    block.weights = block.own.data();
+  }
+  shared_ = nullptr;
+}
+
 void DenseBlocks::Apply(const DenseGradients& sums, const PushContext& context, PushTally* tally) {
+  // A late lane's: it must not see its weights change, though nobody will take its push.
+  if (shared_ != nullptr && shared_->BeingRead()) KeepOwn();
   size_t next = 0;
   sums.ForEach(layout(), [&](const DenseBlock& layout, const float* from) {
     Block& block = blocks_[next++];

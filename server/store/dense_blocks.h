@@ -52,6 +52,7 @@ class DenseBlocks {
     std::vector<float> state;
     uint64_t version = 0;  // of the partition after the last step
   };
+  void KeepOwn();  // ends the sharing of its weights
   absl::Span<const DenseBlock> layout() const { return schema_.layout.BlocksOf(partition_); }
 
   const JobSchema& schema_;

@@ -21,7 +21,7 @@ class SharedTensors : public std::enable_shared_from_this<SharedTensors> {
     return out;
   }
 
-  // For reading all of it; whoever writes waits for the end of what has been handed out, or writes elsewhere.
+  // For reading all of it. While any of these is held nobody writes here: DenseBlocks goes on elsewhere.
   std::shared_ptr<const TensorValues> Read() {
     readers_.fetch_add(1, std::memory_order_relaxed);
     return {&values_, [self = shared_from_this()](const TensorValues*) {

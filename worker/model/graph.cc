@@ -160,8 +160,10 @@ class LayerGraph : public ModelGraph {
     const size_t rows = args.batch->rows;
     StepResult result;
     float* const predictions = memory->predictions.Reserve(rows * outputs_);
-    for (size_t first = 0; first < rows; first += rows_at_once_) {
-      const size_t some = std::min(rows_at_once_, rows - first);
+    for (size_t first = 0, some; first < rows; first += some) {
+      some = rows - first;
+      // No part is so small that products would do it another way.
+      if (some >= rows_at_once_ + cpu::LinearProducts::kNarrow) some = rows_at_once_;
       Prepare(args, first, some, training, memory);
       for (size_t n = 0; n < nodes_.size(); ++n) nodes_[n].layer->Forward(memory->layers[n].io);
       const LayerIo& last = memory->layers.back().io;
