@@ -31,10 +31,10 @@ absl::Status Measure(const BenchJob& job, BenchRows* rows) {
     rows->push_back(row);
     return absl::OkStatus();
   }
-  // What earlier tables left behind must not be reused unseen.
+  // What earlier tables left behind must not be reused unseen. What pools keep for later calls is no part of a row.
   malloc_trim(0);
   const uint64_t before = ResidentBytes();
-  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<OneServer> server, OneServer::Create(job));
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<OneServer> server, OneServer::Create(job, 0));
   SHOAL_RETURN_IF_ERROR(server->Fill());
   malloc_trim(0);
   const double count = static_cast<double>(job.rows);

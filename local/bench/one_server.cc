@@ -36,8 +36,10 @@ absl::Status PushShare(const BenchShare& share, uint32_t dim, const float* gradi
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<OneServer>> OneServer::Create(const BenchJob& job) {
-  auto out = std::unique_ptr<OneServer>(new OneServer(job));
+absl::StatusOr<std::unique_ptr<OneServer>> OneServer::Create(const BenchJob& job, uint64_t pooled_bytes) {
+  ParameterServerOptions options;
+  options.buffers = BufferPool::Create(pooled_bytes);
+  auto out = std::unique_ptr<OneServer>(new OneServer(job, options));
   JobView view;
   view.set_job(kHeader.job);
   view.set_run(kHeader.run);

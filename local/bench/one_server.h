@@ -21,7 +21,8 @@ absl::Status PushShare(const BenchShare& share, uint32_t dim, const float* gradi
 // Not thread-safe.
 class OneServer {
  public:
-  static absl::StatusOr<std::unique_ptr<OneServer>> Create(const BenchJob& job);
+  static absl::StatusOr<std::unique_ptr<OneServer>> Create(const BenchJob& job,
+                                                           uint64_t pooled_bytes = uint64_t{128} << 20);
 
   // Keys of a batch by partition, all of them this server's.
   BenchShare Share(absl::Span<const uint64_t> keys) const;
@@ -36,7 +37,7 @@ class OneServer {
   static constexpr uint64_t kExamples = 512;  // of a push
 
  private:
-  explicit OneServer(const BenchJob& job) : job_(job), dims_{job.dim}, server_(ParameterServerOptions{}) {}
+  OneServer(const BenchJob& job, const ParameterServerOptions& options) : job_(job), dims_{job.dim}, server_(options) {}
 
   const BenchJob job_;
   const std::vector<uint32_t> tables_ = {0};
