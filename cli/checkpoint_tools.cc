@@ -56,7 +56,7 @@ int Merge(const MergeOptions& options) {
 
 int Export(ExportVerbOptions options) {
   const bool npz = options.format.empty() ? absl::EndsWith(options.what.output, ".npz") : options.format == "npz";
-  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.what.output, !npz);
+  const absl::Status free = CheckOutputFree(options.what.output, !npz, options.overwrite);
   if (!free.ok()) return Fail(free);
   options.what.format = npz ? ExportFormat::kNpz : ExportFormat::kTsv;
   const absl::StatusOr<ExportReport> report = ExportCheckpoint(options.what);

@@ -34,7 +34,7 @@ int Run(const Options& options) {
   if (data.rows > kMaxNumber - data.first_row) {
     return UsageError(absl::InvalidArgumentError("--first-row + --rows: expected less than 2^64"));
   }
-  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.output, false);
+  const absl::Status free = CheckOutputFree(options.output, false, options.overwrite);
   if (!free.ok()) return Fail(free);
   data.format = options.format == "libsvm" ? DatagenFormat::kLibsvm : DatagenFormat::kCriteo;
   data.teacher.set_seed(options.seed);

@@ -19,7 +19,7 @@ struct Options {
 };
 
 int Run(const Options& options) {
-  const absl::Status free = options.overwrite ? absl::OkStatus() : CheckOutputFree(options.output, false);
+  const absl::Status free = CheckOutputFree(options.output, false, options.overwrite);
   if (!free.ok()) return Fail(free);
   const absl::StatusOr<InferenceResult> result = PredictCheckpoint(options.inference, options.output);
   if (!result.ok()) return Fail(result.status());

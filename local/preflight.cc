@@ -170,7 +170,8 @@ absl::Status CheckOutput(const std::string& field, const std::string& dir, const
                                                     " place with --overwrite, or name another directory"));
 }
 
-absl::Status CheckOutputFree(const std::string& path, bool directory) {
+absl::Status CheckOutputFree(const std::string& path, bool directory, bool overwrite) {
+  if (overwrite) return absl::OkStatus();
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
   std::string what;

@@ -31,8 +31,9 @@ absl::StatusOr<std::vector<std::string>> CheckStart(const Job& job, const std::s
 absl::Status CheckOutput(const std::string& field, const std::string& dir, const std::string& resume);
 
 // `path` is the file, or for `directory` the directory of files, that a verb's --output is to write:
-// FAILED_PRECONDITION when something is there that would be lost. An empty file, a device, a pipe and - are free.
-absl::Status CheckOutputFree(const std::string& path, bool directory);
+// FAILED_PRECONDITION when something is there that would be lost, unless it is to be overwritten. An empty file, a
+// device, a pipe and - are free.
+absl::Status CheckOutputFree(const std::string& path, bool directory, bool overwrite);
 
 }  // namespace shoal
 

@@ -143,17 +143,22 @@ TEST_CASE("Backup: one that only its primary cannot reach is replaced, and statu
   CHECK(sim.Status(id).reason().empty());
 }
 
+// The worker says that it has not reached the server for 2 s.
+void LoseSight(SimCluster* sim, const std::string& worker, const std::string& server) {
+  Unreachable entry;
+  entry.set_server(sim->Find(server)->id);
+  entry.set_seconds(2);
+  entry.set_error("no route");
+  sim->Find(worker)->unreachable = {entry};
+  sim->Turn();
+}
+
 TEST_CASE("Status: a worker that cannot reach a server is named", "[scheduler][unit]") {
   SimCluster sim;
   AddFleet(&sim, 1, 1, 1);
   const uint64_t id = sim.Submit(SimJob("asp"));
   GetWork(&sim, sim.Find("w0"));
-  Unreachable entry;
-  entry.set_server(sim.Find("s0")->id);
-  entry.set_seconds(2);
-  entry.set_error("no route");
-  sim.Find("w0")->unreachable = {entry};
-  sim.Turn();
+  LoseSight(&sim, "w0", "s0");
   const auto unreachable = [&] {
     return (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value().processes(1).unreachable();
   };
@@ -170,12 +175,7 @@ TEST_CASE("Status: nobody is said to be out of reach of who is gone", "[schedule
   AddFleet(&sim, 2, 1, 1);
   sim.Submit(SimJob("asp"));
   GetWork(&sim, sim.Find("w0"));
-  Unreachable entry;
-  entry.set_server(sim.Find("s0")->id);
-  entry.set_seconds(2);
-  entry.set_error("no route");
-  sim.Find("w0")->unreachable = {entry};
-  sim.Turn();
+  LoseSight(&sim, "w0", "s0");
   const auto named = [&] {
     int count = 0;
     const ClusterStatus status = (*Ask(sim.scheduler.get(), &Scheduler::Status, Empty()))->value();

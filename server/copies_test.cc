@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "server/replication/side_by_side.h"
+#include "base/side_by_side.h"
 #include "server/test_cluster.h"
 
 namespace shoal {

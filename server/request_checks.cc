@@ -35,6 +35,17 @@ absl::Status CheckPartitions(const JobSchema& schema, absl::Span<const uint32_t>
   return absl::OkStatus();
 }
 
+template <typename Pointer>
+absl::Status CheckTensors(const JobSchema& schema, absl::string_view field, absl::Span<Pointer const> tensors) {
+  if (tensors.size() != schema.tensors.size()) {
+    return Bad(absl::StrCat(field, ": ", tensors.size(), " tensors, must be ", schema.tensors.size()));
+  }
+  for (uint32_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t] == nullptr && schema.layout.TensorSize(t) != 0) return Bad(absl::StrCat(field, "[", t, "]: null"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckGroup(const JobSchema& schema, absl::Span<const uint32_t> partitions, size_t group,
                         absl::Span<const uint64_t> keys, absl::Span<const uint32_t> counts,
                         absl::Span<const uint32_t> tables, absl::Span<const uint32_t> dims) {
@@ -103,21 +114,6 @@ absl::StatusOr<PullSizes> CheckPull(const JobSchema& schema, const PullRequest& 
   sizes.dense = request.dense_count == 0 ? all - request.dense_begin : request.dense_count;
   return sizes;
 }
-
-namespace {
-
-template <typename Pointer>
-absl::Status CheckTensors(const JobSchema& schema, absl::string_view field, absl::Span<Pointer const> tensors) {
-  if (tensors.size() != schema.tensors.size()) {
-    return Bad(absl::StrCat(field, ": ", tensors.size(), " tensors, must be ", schema.tensors.size()));
-  }
-  for (uint32_t t = 0; t < tensors.size(); ++t) {
-    if (tensors[t] == nullptr && schema.layout.TensorSize(t) != 0) return Bad(absl::StrCat(field, "[", t, "]: null"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::Status CheckDestinations(const JobSchema& schema, const PullRequest& request, const PullReply& reply,
                                const PullSizes& sizes) {

@@ -4,17 +4,18 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "server/replication/side_by_side.h"
+#include "base/side_by_side.h"
 
 namespace shoal {
 namespace {
 
-// Shares of the targets for each thread: they are not equally large.
+// Shares of the partitions for each thread: they are not equally large.
 constexpr size_t kSharesPerThread = 4;
 
 }  // namespace
 
-void RoundStep::Apply(const Rounds& rounds, absl::Span<const Target> targets, PushTally* tally) {
+uint64_t RoundStep::Apply(const Rounds& rounds, const OwnerMap& map, absl::Span<const uint32_t> partitions,
+                          PushTally* tally) {
   std::vector<PushRange> ranges;
   uint64_t examples = 0, floats = 0;
   for (const Contribution* contribution : rounds.Next()) {
@@ -39,9 +40,10 @@ void RoundStep::Apply(const Rounds& rounds, absl::Span<const Target> targets, Pu
       idle.pop_back();
     }
     std::vector<const Contribution*> covering;
-    for (size_t i = targets.size() * share / shares; i < targets.size() * (share + 1) / shares; ++i) {
-      rounds.NextFor(targets[i].id, &covering);
-      targets[i].partition->ApplyRound(ranges, fold->Fold(targets[i].id, covering), examples, &tallies[share]);
+    const size_t begin = partitions.size() * share / shares, end = partitions.size() * (share + 1) / shares;
+    for (uint32_t id : partitions.subspan(begin, end - begin)) {
+      rounds.NextFor(id, &covering);
+      map.Owned(id)->ApplyRound(ranges, fold->Fold(id, covering), examples, &tallies[share]);
     }
     MutexLock lock(&mu);
     idle.push_back(fold);
@@ -51,6 +53,7 @@ void RoundStep::Apply(const Rounds& rounds, absl::Span<const Target> targets, Pu
       shares, static_cast<uint32_t>(threads), 0, [](size_t) { return uint64_t{0}; }, apply)
       .IgnoreError();
   for (PushTally& some : tallies) tally->Take(&some);
+  return examples;
 }
 
 }  // namespace shoal

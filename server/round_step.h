@@ -6,9 +6,9 @@
 #include <deque>
 
 #include "absl/types/span.h"
+#include "server/owner_map.h"
 #include "server/rounds.h"
 #include "server/store/job_schema.h"
-#include "server/store/partition.h"
 #include "server/store/store_stats.h"
 
 namespace shoal {
@@ -18,18 +18,14 @@ namespace shoal {
 // they reach together, it is one. Not thread-safe.
 class RoundStep {
  public:
-  struct Target {
-    uint32_t id = 0;
-    Partition* partition = nullptr;
-  };
-
   // At most `threads`, the caller's among them, each with at least `floats_per_thread` gradients to add up: fewer cost
   // less than a thread does. `schema` and `stats` outlive it.
   RoundStep(const JobSchema& schema, StoreStats* stats, uint32_t threads, uint64_t floats_per_thread)
       : schema_(schema), stats_(stats), threads_(threads), floats_per_thread_(floats_per_thread) {}
 
-  // Applies the round that is next to all of `targets`; *tally: what they counted. REQUIRES: rounds.Ready().
-  void Apply(const Rounds& rounds, absl::Span<const Target> targets, PushTally* tally);
+  // Applies the round that is next to `partitions`, which the map's server owns. Returns its examples; *tally: what the
+  // partitions counted. REQUIRES: rounds.Ready().
+  uint64_t Apply(const Rounds& rounds, const OwnerMap& map, absl::Span<const uint32_t> partitions, PushTally* tally);
 
  private:
   const JobSchema& schema_;

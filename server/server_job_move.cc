@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/side_by_side.h"
 #include "base/status_macros.h"
-#include "server/replication/side_by_side.h"
 #include "server/server_job.h"
 
 namespace shoal {

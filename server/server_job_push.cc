@@ -176,6 +176,7 @@ absl::Status ServerJob::JudgeRound(const PushRequest& request, PushReply* reply,
 }
 
 absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, ReleasedList* released) {
+  const auto copy = [&] { return std::make_unique<Contribution>(*schema_, request, options_.buffers.get()); };
   bool wanted;
   {
     MutexLock lock(&mu_);
@@ -184,8 +185,7 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
              !rounds_.Held(request.logical_lane);
   }
   // Without the lock, so that lanes copy at the same time.
-  std::unique_ptr<Contribution> contribution;
-  if (wanted) contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
+  std::unique_ptr<Contribution> contribution = wanted ? copy() : nullptr;
   MutexLock lock(&mu_);
   SHOAL_ASSIGN_OR_RETURN(reply->outcome, Admit(request.header));
   reply->map_version = map_->version;
@@ -196,9 +196,7 @@ absl::Status ServerJob::PushRound(const PushRequest& request, PushReply* reply, 
   if (!hold) return absl::OkStatus();
   uint64_t reserved;
   SHOAL_RETURN_IF_ERROR(Reserve(request, *map_, &reserved));
-  if (contribution == nullptr) {
-    contribution = std::make_unique<Contribution>(*schema_, request, options_.buffers.get());
-  }
+  if (contribution == nullptr) contribution = copy();
   contribution->set_reserved_bytes(reserved);
   rounds_.Hold(request.logical_lane, std::move(contribution));
   Proceed(released);
@@ -303,25 +301,19 @@ bool ServerJob::MayApply() const {
 
 void ServerJob::Proceed(ReleasedList* released) {
   while (schema_->sync == SyncMode::kBsp && rounds_.Ready() && MayApply()) {
-    std::pmr::vector<RoundStep::Target> targets(options_.buffers.get());
     std::pmr::vector<uint32_t> partitions(options_.buffers.get());
     for (uint32_t p = 0; p < schema_->partitions; ++p) {
-      if (map_->Owned(p) == nullptr) continue;
-      targets.push_back({p, map_->Owned(p)});
-      partitions.push_back(p);
+      if (map_->Owned(p) != nullptr) partitions.push_back(p);
     }
     // By a lane that is late: partitions leave them to it, and the next that asks gets others.
     if (tensors_ != nullptr && tensors_->BeingRead()) tensors_ = nullptr;
     PushTally tally(&stats_);
-    round_step_.Apply(rounds_, targets, &tally);
-    uint64_t examples = 0;
-    const std::vector<const Contribution*> applied = rounds_.Next();
-    for (const Contribution* contribution : applied) examples += contribution->range().examples;
+    const uint64_t examples = round_step_.Apply(rounds_, *map_, partitions, &tally);
     for (RefusedBatch& batch : BlameLanes(*schema_, rounds_, partitions, examples, tally)) {
       refused_.Add(std::move(batch));
     }
     stats_.reserved_bytes -= static_cast<int64_t>(rounds_.reserved_bytes());
-    pushes_ += applied.size();
+    pushes_ += rounds_.Next().size();
     rounds_.Advance();
     round_applied_.SignalAll();
   }

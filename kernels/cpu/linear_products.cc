@@ -94,18 +94,17 @@ class LinearProducts::Impl {
         forward_(inputs, units, Transpose::kNo),
         backward_(units, inputs, Transpose::kYes) {}
 
-  void UseWeight(const float* w) {
-    weight_ = w;
-    forward_.is_packed = backward_.is_packed = false;
-  }
+  // The values of the weight have changed.
+  void Unpack() { forward_.is_packed = backward_.is_packed = false; }
 
-  void Forward(ConstMatrix x, const float* bias, bool relu, Matrix y) {
+  void Forward(ConstMatrix x, const float* w, const float* bias, bool relu, Matrix y) {
     omp_set_num_threads(1);
-    Pack(&forward_);
+    Pack(w, &forward_);
     Multiply(Rounded(x, &x_), x.rows, &forward_, bias, relu, false, y.data);
   }
 
-  void Backward(ConstMatrix x, ConstMatrix dy, bool accumulate_dw, float* dw, bool accumulate, Matrix dx) {
+  void Backward(ConstMatrix x, const float* w, ConstMatrix dy, bool accumulate_dw, float* dw, bool accumulate,
+                Matrix dx) {
     omp_set_num_threads(1);
     const void* const rounded = Rounded(dy, &dy_);
     if (type_ == memory::data_type::bf16) {
@@ -118,7 +117,7 @@ class LinearProducts::Impl {
              {dw, x.columns, dy.columns, Device::kCpu});
     }
     if (dx.data == nullptr) return;
-    Pack(&backward_);
+    Pack(w, &backward_);
     Multiply(rounded, dy.rows, &backward_, nullptr, false, accumulate, dx.data);
   }
 
@@ -166,10 +165,9 @@ class LinearProducts::Impl {
         .first->second;
   }
 
-  void Pack(Weight* weight) {
+  void Pack(const float* w, Weight* weight) {
     if (weight->is_packed) return;
     weight->is_packed = true;
-    const float* w = weight_;
     const bool transposed = weight->transpose == Transpose::kYes;
     if (weight->reorder == nullptr) {
       // The layout is the one that the largest kernel asks for, so that it depends on the shape alone.
@@ -224,7 +222,6 @@ class LinearProducts::Impl {
   const bool bf16_, native_;
   const memory::data_type type_;
   dnnl::stream stream_;
-  const float* weight_ = nullptr;
   Weight forward_, backward_;
   Bytes x_, dy_;  // rounded copies of the batch
   std::map<std::pair<size_t, bool>, Kernel> sums_;
@@ -241,13 +238,13 @@ LinearProducts::~LinearProducts() = default;
 
 void LinearProducts::UseWeight(const float* w) {
   weight_ = w;
-  if (impl_ != nullptr) impl_->UseWeight(w);
+  if (impl_ != nullptr) impl_->Unpack();
 }
 
 void LinearProducts::Forward(ConstMatrix x, const float* bias, bool relu, Matrix y) {
   SHOAL_CHECK(x.columns == inputs_ && y.columns == units_ && x.rows == y.rows);
   if (Wide(x.rows)) {
-    impl_->Forward(x, bias, relu, y);
+    impl_->Forward(x, weight_, bias, relu, y);
     return;
   }
   if (bias != nullptr) {
@@ -261,7 +258,7 @@ void LinearProducts::Backward(ConstMatrix x, ConstMatrix dy, bool accumulate_dw,
                               Matrix dx) {
   SHOAL_CHECK(x.columns == inputs_ && dy.columns == units_ && x.rows == dy.rows);
   if (Wide(x.rows)) {
-    impl_->Backward(x, dy, accumulate_dw, dw, accumulate, dx);
+    impl_->Backward(x, weight_, dy, accumulate_dw, dw, accumulate, dx);
     return;
   }
   MatMul(x, Transpose::kYes, dy, Transpose::kNo, accumulate_dw, {dw, inputs_, units_, Device::kCpu});

@@ -73,6 +73,17 @@ void BatchStep::ForEachRange(size_t server, const KeyGroup& keys, Visit visit) c
   }
 }
 
+template <typename Visit>
+void BatchStep::ForEachBlock(size_t server, Visit visit) {
+  float* values = servers_[server]->dense.data();
+  for (uint32_t partition : routes_->servers[server].partitions) {
+    for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
+      visit(block, values);
+      values += block.size;
+    }
+  }
+}
+
 void BatchStep::SizeBuffers() {
   const ModelGraph& model = context_->model();
   for (size_t t = 0; t < rows_.size(); ++t) {
@@ -137,14 +148,17 @@ void BatchStep::SetPullDestinations(size_t server) {
   call.pull.share = call.one_memory && single() && pulled_type_ == ValueType::kF32;
   call.pull_reply.shared = nullptr;
   call.pull_reply.tensors = {};
-  if (call.one_memory) call.pull_reply.tensors = tensor_pointers_;
+  if (call.one_memory) {
+    call.pull_reply.tensors = tensor_pointers_;
+    return;
+  }
   uint64_t dense = 0;
   call.dense_sizes.clear();
   for (uint32_t partition : routes_->servers[server].partitions) {
     call.dense_sizes.push_back(context_->layout().FloatsOf(partition));
     dense += call.dense_sizes.back();
   }
-  if (!call.one_memory) call.dense.resize(dense);
+  call.dense.resize(dense);
   call.pull_reply.dense = call.dense.data();
   call.pull_reply.dense_floats = dense;
 }
@@ -264,15 +278,6 @@ absl::StatusOr<RequestOutcome> BatchStep::JudgePull(const absl::StatusOr<CallsEn
   return outcome;
 }
 
-void BatchStep::ScatterDense(const float* dense, const std::vector<uint32_t>& partitions) {
-  for (uint32_t partition : partitions) {
-    for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
-      std::memcpy(tensors_[block.tensor].get() + block.offset, dense, block.size * sizeof(float));
-      dense += block.size;
-    }
-  }
-}
-
 void BatchStep::ScatterPulled() {
   const ModelGraph& model = context_->model();
   const TensorValues* const shared = single() ? servers_[0]->pull_reply.shared.get() : nullptr;
@@ -281,7 +286,11 @@ void BatchStep::ScatterPulled() {
   }
   for (size_t s = 0; s < routes_->servers.size(); ++s) {
     ServerCall& call = *servers_[s];
-    if (!call.one_memory) ScatterDense(call.dense.data(), routes_->servers[s].partitions);
+    if (!call.one_memory) {
+      ForEachBlock(s, [this](const DenseBlock& block, const float* values) {
+        std::memcpy(tensors_[block.tensor].get() + block.offset, values, block.size * sizeof(float));
+      });
+    }
     if (use_hot_) KeepHotRows(s);
     if (single() || use_hot_) continue;
     for (uint32_t t = 0; t < rows_.size(); ++t) {
@@ -445,13 +454,9 @@ void BatchStep::BuildPush(size_t server, const PushRequest& prototype) {
   if (call.one_memory) {
     call.push.tensors = {args_.tensor_gradients.data(), args_.tensor_gradients.size()};
   } else {
-    float* dense = call.dense.data();
-    for (uint32_t partition : routes_->servers[server].partitions) {
-      for (const DenseBlock& block : context_->layout().BlocksOf(partition)) {
-        std::memcpy(dense, tensor_gradients_[block.tensor].data() + block.offset, block.size * sizeof(float));
-        dense += block.size;
-      }
-    }
+    ForEachBlock(server, [this](const DenseBlock& block, float* values) {
+      std::memcpy(values, tensor_gradients_[block.tensor].data() + block.offset, block.size * sizeof(float));
+    });
     call.push.dense = call.dense;
     call.push.dense_sizes = call.dense_sizes;
   }

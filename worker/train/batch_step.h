@@ -111,7 +111,6 @@ class BatchStep {
   void IssuePull(size_t server);
   void IssuePush(size_t server);
   void ScatterPulled();
-  void ScatterDense(const float* dense, const std::vector<uint32_t>& partitions);
   // What the wire does to values, also where there is none: a job computes the same in one process and on a cluster.
   void RoundPulled();
   void RoundGradients();
@@ -126,6 +125,9 @@ class BatchStep {
   // Calls `visit(range begin, range end in the group's keys)` for each run of keys of one server.
   template <typename Visit>
   void ForEachRange(size_t server, const KeyGroup& keys, Visit visit) const;
+  // Calls `visit(block, its values in the server's `dense`)` for the server's dense blocks.
+  template <typename Visit>
+  void ForEachBlock(size_t server, Visit visit);
   PushEnd Judge(const PushReply& reply, AnswerCounts* counts) const;
 
   JobContext* const context_;

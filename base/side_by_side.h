@@ -1,6 +1,6 @@
 // Work on many things, some of them at a time.
-#ifndef SHOAL_SERVER_REPLICATION_SIDE_BY_SIDE_H_
-#define SHOAL_SERVER_REPLICATION_SIDE_BY_SIDE_H_
+#ifndef SHOAL_BASE_SIDE_BY_SIDE_H_
+#define SHOAL_BASE_SIDE_BY_SIDE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,4 +18,4 @@ absl::Status SideBySide(size_t count, uint32_t at_once, uint64_t most_bytes, abs
 
 }  // namespace shoal
 
-#endif  // SHOAL_SERVER_REPLICATION_SIDE_BY_SIDE_H_
+#endif  // SHOAL_BASE_SIDE_BY_SIDE_H_

@@ -1,4 +1,4 @@
-#include "server/replication/side_by_side.h"
+#include "base/side_by_side.h"
 
 #include <algorithm>
 #include <system_error>
