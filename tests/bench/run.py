@@ -46,12 +46,13 @@ def key(row):
     return "%s %s" % (row["id"], row["name"])
 
 
-def line(row, baseline):
-    """The columns of a row."""
+def line(row, baseline, size):
+    """The columns of a row. One that was measured at another size has no baseline."""
     if "skip" in row:
         return [row["id"], row["name"], "", "", "", "", "", "", "skipped: " + row["skip"], ""]
     value = rows.ratio(row)
-    before = baseline.get(key(row), {}).get("ratio")
+    before = baseline.get(key(row), {})
+    before = before["ratio"] if before.get("size") == size else None
     change = "%+.0f%%" % (100 * (value / before - 1)) if value and before else ""
     target = "" if row["target"] is None else ("<= " if row["at_most"] else ">= ") + figure(row["target"])
     other = figure(statistics.median(row["other"])) + " " + row["other_name"] if row["other"] else ""
@@ -61,10 +62,10 @@ def line(row, baseline):
     ]
 
 
-def print_table(found, baseline):
+def print_table(found, baseline, size):
     """All rows, in columns."""
     table = [["id", "what", "ours", "other side", "ratio", "spread", "target", "", "note", "since baseline"]]
-    table += [line(row, baseline) for row in found]
+    table += [line(row, baseline, size) for row in found]
     widths = [max(len(columns[i]) for columns in table) for i in range(len(table[0]))]
     for columns in table:
         print("  ".join(text.ljust(width) for text, width in zip(columns, widths)).rstrip())
@@ -139,7 +140,7 @@ def main():
         measured, ok = run_driver(driver, arguments.bin, arguments.size)
         found += [row for row in measured if not wanted or row["id"].upper() in wanted]
         good = good and ok
-    print_table(found, read_baseline(arguments.baseline))
+    print_table(found, read_baseline(arguments.baseline), arguments.size)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(summary(found, arguments.size), file, indent=1)

@@ -255,7 +255,7 @@ def t5(bench):
         rows.emit("T5", title + ", by CPU time", "examples/s of %d cores" % THREADS, [sample[1] for sample in samples],
                   [wanted], "wanted", 1)
         for name, loss in others.items():
-            rows.emit("T5", "%s, log loss" % preset, "", [sample[2] for sample in samples], [loss], name, 1,
+            rows.emit("T5", "%s, log loss, %s" % (preset, name), "", [sample[2] for sample in samples], [loss], name, 1,
                       at_most=True)
     if not others:
         rows.skip("T5", "log loss", "neither liblinear nor scikit-learn is installed (deploy/install_deps.sh --bench)")
